@@ -1,0 +1,90 @@
+"""Points of the support product, and the rows that declare kernels over it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Backend = Literal["reference", "cpu", "triton", "cuda"]
+Phase = Literal["prefill", "decode", "any"]
+State = Literal["attested", "emulated", "compiled", "declared", "refused"]
+
+M_MAX = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """`axis` (n, k, head_dim, ...) must be a multiple of `multiple` and lie in [least, most]."""
+
+    axis: str
+    multiple: int = 1
+    least: int = 0
+    most: int = M_MAX
+
+    def admits(self, value: int) -> bool:
+        return value % self.multiple == 0 and self.least <= value <= self.most
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRow:
+    """One kernel, declared as data. `name` is also the entry's name in the kernel library.
+
+    scheme         name of the weight or cache scheme; "" for ops without one
+    activation     element type in which activations enter the inner product: f32, bf16, i8g32
+    m_range        rows of activations served, inclusive; attention uses `phase`
+    requires       features of the platform
+    exactness      "bitwise" (same bits as every other bitwise row of its result class) or "tolerance"
+    result_class   rows of one class give the same bits for a row of activations at any M, thread count and ISA
+    emulates       name of the row whose algorithm this one runs without its instructions ("" when none); an emulating
+                   row is never selected, only tested
+    """
+
+    name: str
+    op: str
+    backend: Backend
+    activation: str
+    scheme: str = ""
+    layout: str = ""
+    requires: frozenset[str] = frozenset()
+    m_range: tuple[int, int] = (1, M_MAX)
+    phase: Phase = "any"
+    constraints: tuple[Constraint, ...] = ()
+    priority: int = 0
+    exactness: Literal["bitwise", "tolerance"] = "tolerance"
+    result_class: str = ""
+    emulates: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a layer asks for. `sizes` holds the shape axes that constraints speak of."""
+
+    op: str
+    scheme: str = ""
+    activation: str = "auto"
+    phase: Phase = "any"
+    sizes: tuple[tuple[str, int], ...] = ()
+    backend: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """What a machine provides. `name` is a known platform (x86_avx2, x86_avx512, x86_amx, ...)."""
+
+    name: str
+    provides: frozenset[str]
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The answer to a cell: one layout (a weight is packed once) and the row for each interval of M."""
+
+    layout: str
+    rows: tuple[tuple[int, int, KernelRow], ...]
+
+    def row_for(self, m: int) -> KernelRow:
+        for low, high, row in self.rows:
+            if low <= m <= high:
+                return row
+        raise ValueError(f"no row serves M={m}; intervals: {[(low, high) for low, high, _ in self.rows]}")
