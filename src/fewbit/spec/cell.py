@@ -30,6 +30,7 @@ class KernelRow:
     """One kernel, declared as data. `name` is also the entry's name in the kernel library.
 
     scheme         name of the weight or cache scheme; "" for ops without one
+    scale_dtypes   types of the scale part that the row reads; () when the scheme has no scale
     activation     element type in which activations enter the inner product: f32, bf16, i8g32
     m_range        rows of activations served, inclusive; attention uses `phase`
     requires       features of the platform
@@ -44,6 +45,7 @@ class KernelRow:
     backend: Backend
     activation: str
     scheme: str = ""
+    scale_dtypes: tuple[str, ...] = ()
     layout: str = ""
     requires: frozenset[str] = frozenset()
     m_range: tuple[int, int] = (1, M_MAX)
@@ -61,6 +63,7 @@ class Cell:
 
     op: str
     scheme: str = ""
+    scale_dtype: str = ""
     activation: str = "auto"
     phase: Phase = "any"
     sizes: tuple[tuple[str, int], ...] = ()
