@@ -1,0 +1,68 @@
+"""What every format gives: a description that was checked before any tensor is read, and rows on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from fewbit.spec.scheme import QuantTensor, Scheme
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """One tensor. `name` is canonical (`model.layers.0.self_attn.q_proj.weight`), `disk_name` the file's own.
+
+    `shape` is canonical too: [N, K] for a matrix, whatever order the file writes its extents in.
+    """
+
+    name: str
+    disk_name: str
+    shape: tuple[int, ...]
+    scheme: Scheme
+    bytes_on_disk: int
+    file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFiles:
+    """All that is needed to make text of tokens and back.
+
+    `json` is the text of a Hugging Face tokenizer.json (built from the metadata when the format has no such file).
+    `add_bos` None means that tokenizer.json's own post-processor decides; otherwise the caller adds `bos_id` itself and
+    the text holds no post-processor that would add it again. `eos_ids` are all ids that end a turn (eos, eot, eom).
+    `special_ids` are control tokens, which are not printed. `eos_id` is the first of `eos_ids`, for templates.
+    """
+
+    json: str
+    chat_template: str | None = None
+    bos_id: int | None = None
+    eos_id: int | None = None
+    pad_id: int | None = None
+    eos_ids: tuple[int, ...] = ()
+    add_bos: bool | None = None
+    special_ids: frozenset[int] = frozenset()
+
+
+class Checkpoint(Protocol):
+    """An open checkpoint. Opening reads headers only; `read` decodes rows [start, stop) with bounded memory.
+
+    `config` has Hugging Face keys whatever the disk form; `tensors` is keyed by canonical name. Plain floats of
+    one dimension (norms, biases) count their elements as rows.
+    """
+
+    @property
+    def format(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def model_type(self) -> str: ...
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+    @property
+    def tensors(self) -> Mapping[str, TensorInfo]: ...
+    @property
+    def tokenizer(self) -> TokenizerFiles | None: ...
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> QuantTensor: ...
+    def close(self) -> None: ...
