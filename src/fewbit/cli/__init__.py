@@ -1,0 +1,1 @@
+"""The command line. Each command is one module, imported only when it is called."""
