@@ -26,4 +26,6 @@ class Buffer:
         rows, cols = self.shape
         if not 0 <= start <= stop <= cols:
             raise ValueError(f"columns {start}:{stop} lie outside 0:{cols}")
-        return Buffer(self.dtype, (rows, stop - start), self.strides, self.handle, self.offset + start * self.strides[1])
+        return Buffer(
+            self.dtype, (rows, stop - start), self.strides, self.handle, self.offset + start * self.strides[1]
+        )

@@ -59,7 +59,13 @@ class KernelRow:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a layer asks for. `sizes` holds the shape axes that constraints speak of."""
+    """What a layer asks for. `sizes` holds the shape axes that constraints speak of.
+
+    activation     "auto" or "16" (f32 or bf16 rows, the platform's best), "8" (i8g32 rows only)
+    layout         "" = any; of an op that reads what another packed (embedding, pack), that layout
+    backend        "auto" = the platform's own; "reference" only on request
+    kernel         a row by name: it is used or refused
+    """
 
     op: str
     scheme: str = ""
@@ -68,6 +74,8 @@ class Cell:
     phase: Phase = "any"
     sizes: tuple[tuple[str, int], ...] = ()
     backend: str = "auto"
+    layout: str = ""
+    kernel: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ file's own form is kept.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any
 
 from fewbit.spec.dtype import DType
 from fewbit.spec.granularity import NONE, Granularity
@@ -124,4 +125,6 @@ class QuantTensor:
             expected = self.scheme.part_shapes(*self.shape)
         found = {role: tuple(part.shape) for role, part in self.parts.items()}
         if found != expected:
-            raise ValueError(f"scheme {self.scheme} of shape {self.shape} needs parts {expected}, got {found}")
+            raise ValueError(
+                f"scheme {self.scheme} of shape {self.shape} needs parts {expected}, got {found}"
+            )
