@@ -1,0 +1,64 @@
+"""Compact declaration of a family of rows: one call gives a row for each scheme x instruction set, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fewbit.registry.grammar import KernelName
+from fewbit.spec.cell import KernelRow
+from fewbit.spec.features import ISAS
+
+NO_SCHEME: Mapping[str, tuple[str, ...]] = {"": ()}
+PLAIN: Mapping[str, tuple[str, ...]] = {"f32": (), "f16": (), "bf16": ()}
+GROUP32: Mapping[str, tuple[str, ...]] = {
+    "i4g32": ("f16",),
+    "u4g32o": ("f16",),
+    "i5g32": ("f16",),
+    "u5g32o": ("f16",),
+    "i8g32": ("f16",),
+}
+TWO_LEVEL: Mapping[str, tuple[str, ...]] = {
+    "u2g16ot": ("u4",),
+    "i3g16t": ("i6",),
+    "u4g32ot": ("u6",),
+    "u5g32ot": ("u6",),
+    "i6g16t": ("i8",),
+}
+"""Schemes by name, with the types of their scale part (the sub-scale of a two-level scheme) that the kernels read."""
+
+
+def family(
+    op: str,
+    *,
+    isas: Iterable[str],
+    schemes: Mapping[str, tuple[str, ...]] = NO_SCHEME,
+    activation: str = "",
+    layout: str = "",
+    emulates: str = "",
+    **fields: Any,
+) -> tuple[KernelRow, ...]:
+    """Rows of a kernel folder. Name, requires and priority come from the instruction set (the stem of the C++ file).
+
+    emulates   an instruction set: the rows then run on `isas` the algorithm of that set's rows, for tests only, and are
+               named `..._<emulates>_emulated`
+    fields     of KernelRow: m_range, phase, constraints, exactness, result_class; backend, priority or requires to differ
+    """
+    rows = []
+    for isa in (ISAS[name] for name in isas):
+        for scheme, scale_dtypes in schemes.items():
+            name = KernelName(op, scheme, activation, layout, emulates or isa.name, bool(emulates))
+            values: dict[str, Any] = {
+                "name": str(name),
+                "op": op,
+                "backend": "reference" if isa.name == "reference" else "cpu",
+                "activation": activation,
+                "scheme": scheme,
+                "scale_dtypes": scale_dtypes,
+                "layout": layout,
+                "requires": isa.requires,
+                "priority": isa.priority,
+                "emulates": str(KernelName(op, scheme, activation, layout, emulates)) if emulates else "",
+            }
+            rows.append(KernelRow(**(values | fields)))
+    return tuple(rows)

@@ -1,0 +1,159 @@
+"""The refusal of each axis: what was asked, what the rows that got this far offer, and what to type instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from fewbit.registry.table import activation_bits
+from fewbit.spec.cell import M_MAX, Cell, Constraint, KernelRow, Platform
+from fewbit.spec.features import name_features
+from fewbit.spec.refusal import Refusal
+
+Refusals = tuple[Refusal, ...]
+Interval = tuple[int, int]
+
+REFERENCE_HINT = "type --allow-reference to run it, slowly, on the reference backend"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A cell on a platform, with the rows that passed every axis before the one that refuses, out of the whole table."""
+
+    cell: Cell
+    platform: Platform
+    reached: tuple[KernelRow, ...]
+    table: tuple[KernelRow, ...]
+
+    @property
+    def subject(self) -> str:
+        return f"{self.cell.op} {self.cell.scheme}".rstrip()
+
+
+def _unique(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({value for value in values if value}))
+
+
+def op(q: Question) -> Refusals:
+    return (Refusal("op", q.cell.op, _unique(row.op for row in q.reached), "no kernel declares this op"),)
+
+
+def kernel(q: Question) -> Refusals:
+    near = _unique(row.name for row in q.reached if row.scheme == q.cell.scheme)
+    hint = "a kernel asked for by name is used or refused; leave the name out to get the best one"
+    return (Refusal("kernel", f"{q.cell.kernel} for {q.subject}", near, hint),)
+
+
+def scheme(q: Question) -> Refusals:
+    if q.cell.kernel:
+        asked = f"{q.cell.scheme or 'none'} by kernel {q.cell.kernel}"
+        hint = "leave the kernel's name out to get the best one"
+        return (Refusal("scheme", asked, _schemes(q.reached), hint),)
+    if not _schemes(q.reached):
+        return (Refusal("scheme", f"{q.cell.scheme} for {q.cell.op}", (), f"{q.cell.op} takes no scheme"),)
+    hint = f"use a checkpoint in one of these; `fewbit support --op {q.cell.op}` shows where each runs"
+    return (Refusal("scheme", f"{q.cell.scheme or 'none'} for {q.cell.op}", _schemes(q.reached), hint),)
+
+
+def scale_dtype(q: Question) -> Refusals:
+    offered = _unique(dtype for row in q.reached for dtype in row.scale_dtypes)
+    hint = f"use a checkpoint whose {q.cell.scheme} scales have such a type"
+    if not offered:
+        hint = f"{q.cell.scheme} has no scales"
+    return (Refusal("scale dtype", f"{q.cell.scale_dtype} for {q.subject}", offered, hint),)
+
+
+def activation(q: Question) -> Refusals:
+    asked = q.cell.activation
+    if asked not in ("auto", "16", "8"):
+        return (Refusal("activations", asked, ("auto", "16", "8"), "type --activations auto, 16 or 8"),)
+    bits = "16" if asked == "auto" else asked
+    others = [r for r in q.table if r.op == q.cell.op and activation_bits(r.activation) == bits]
+    instead = "8" if bits == "16" else "auto"
+    hint = f"these schemes have {bits}-bit rows; for {q.cell.scheme or 'this'} type --activations {instead}"
+    return (Refusal("activations", f"{asked} for {q.subject}", _schemes(others), hint),)
+
+
+def layout(q: Question) -> Refusals:
+    hint = f"{q.cell.op} reads the layout that the weight was packed in"
+    offered = _unique(row.layout for row in q.reached)
+    return (Refusal("layout", f"{q.cell.layout} for {q.subject}", offered, hint),)
+
+
+def backend(q: Question) -> Refusals:
+    offered = _unique(row.backend for row in q.reached)
+    hint = REFERENCE_HINT if offered == ("reference",) else ""
+    return (Refusal("backend", f"{q.cell.backend} for {q.subject}", offered, hint),)
+
+
+def platform(q: Question) -> Refusals:
+    """What the row that comes closest needs beyond the platform."""
+    provides = q.platform.provides
+    nearest = min(q.reached, key=lambda row: (len(row.requires - provides), -row.priority))
+    needs = sorted({row.requires for row in q.reached}, key=len)
+    asked = f"{q.platform.name} ({name_features(provides)}) for {q.subject}"
+    if q.cell.activation != "auto":
+        asked += f", activations {q.cell.activation}"
+    hint = f"it lacks {', '.join(sorted(nearest.requires - provides))} (unless FEWBIT_FEATURES masks them)"
+    if q.cell.activation == "8":
+        hint += "; type --activations auto"
+    return (Refusal("platform", asked, tuple(name_features(features) for features in needs), hint),)
+
+
+def phase(q: Question) -> Refusals:
+    return (Refusal("phase", f"{q.cell.phase} for {q.subject}", _unique(row.phase for row in q.reached)),)
+
+
+def constraint(q: Question) -> Refusals:
+    """One refusal for each size axis that stops the row which comes closest."""
+    sizes = dict(q.cell.sizes)
+
+    def failed(row: KernelRow) -> list[Constraint]:
+        return [c for c in row.constraints if c.axis in sizes and not c.admits(sizes[c.axis])]
+
+    nearest = min(q.reached, key=lambda row: (len(failed(row)), -row.priority))
+    hint = f"kernel {nearest.name} comes closest"
+    return tuple(
+        Refusal(c.axis, f"{sizes[c.axis]} for {q.subject}", _admitted(q.reached, c.axis), hint)
+        for c in failed(nearest)
+    )
+
+
+def m_gaps(cell: Cell, gaps: tuple[Interval, ...], served: tuple[Interval, ...]) -> Refusals:
+    subject = f"{cell.op} {cell.scheme}".rstrip()
+    if cell.kernel:
+        hint = f"kernel {cell.kernel} does not serve every M; leave its name out"
+    elif cell.activation == "8":
+        hint = "there are no 8-bit rows for these M; type --activations auto"
+    else:
+        hint = "a layer needs a kernel for every M"
+    asked = f"{', '.join(describe_m(*gap) for gap in gaps)} for {subject}"
+    return (Refusal("M", asked, tuple(describe_m(*interval) for interval in served), hint),)
+
+
+def offer_reference(refusal: Refusal) -> Refusal:
+    return replace(refusal, hint=f"{refusal.hint}; or {REFERENCE_HINT}" if refusal.hint else REFERENCE_HINT)
+
+
+def describe_m(low: int, high: int) -> str:
+    if high >= M_MAX:
+        return f"{low}.." if low > 1 else "any"
+    return str(low) if low == high else f"{low}..{high}"
+
+
+def describe_constraint(c: Constraint) -> str:
+    words = [f"multiples of {c.multiple}"] if c.multiple > 1 else []
+    if c.least > 0:
+        words.append(f"at least {c.least}")
+    if c.most < M_MAX:
+        words.append(f"at most {c.most}")
+    return " ".join(words) or "any"
+
+
+def _schemes(rows: Iterable[KernelRow]) -> tuple[str, ...]:
+    return _unique(row.scheme for row in rows)
+
+
+def _admitted(rows: Iterable[KernelRow], axis: str) -> tuple[str, ...]:
+    constraints = (c for row in rows for c in row.constraints if c.axis == axis)
+    return tuple(dict.fromkeys(describe_constraint(c) for c in constraints))
