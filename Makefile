@@ -12,9 +12,10 @@ JOBS ?= $(shell nproc)
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
-PIP := $(RUN) -m pip --disable-pip-version-check --no-input --quiet
+PIP := $(RUN) -m pip --disable-pip-version-check --no-input -qq
 CMAKE := PATH="$(CURDIR)/$(BIN):$$PATH" cmake
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+SOURCES := $(shell find src -type f -not -name '*.pyc' 2>/dev/null)
 NATIVE := $(shell find CMakeLists.txt cmake src/fewbit/kernels/cpu \( -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name CMakeLists.txt \) 2>/dev/null)
 
 .PHONY: setup serve test test-all test-asan bench lint wheel clean
@@ -62,7 +63,7 @@ $(VENV)/.test: $(VENV)/.ready requirements/test.txt
 	@touch $@
 
 # every instruction set, as a wheel; the objects of `make setup` are used again
-$(VENV)/.wheel: $(VENV)/.ready
+$(VENV)/.wheel: $(VENV)/.ready $(SOURCES)
 	@echo "building the library for every instruction set, and the wheel"
 	@$(CMAKE) -S . -B build -DFEWBIT_ISAS=all >/dev/null
 	@$(CMAKE) --build build --parallel $(JOBS)
@@ -106,7 +107,7 @@ comma := ,
 
 $(VENV)/.peer: $(VENV)/.ready requirements/peer.txt
 	@$(PYTHON) -m venv $(VENV)/peer
-	@$(VENV)/peer/bin/pip install --quiet --disable-pip-version-check -r requirements/peer.txt
+	@$(VENV)/peer/bin/pip install -qq --disable-pip-version-check -r requirements/peer.txt
 	@touch $@
 
 bench: $(VENV)/.peer
