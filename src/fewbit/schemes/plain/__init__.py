@@ -1,0 +1,1 @@
+"""Weights stored as floats."""
