@@ -36,11 +36,11 @@ class Variable(Generic[T]):
             raise EnvError(f"environment variable {self.name} is {text!r}; expected {expected}") from None
 
 
-def _masked_features(text: str) -> frozenset[str]:
+def _feature_items(text: str) -> frozenset[str]:
     items = [item.strip() for item in text.split(",") if item.strip()]
-    if any(not item.startswith("-") or len(item) == 1 for item in items):
-        raise ValueError("features to hide, each with a minus sign, like -amx,-avx512_bf16")
-    return frozenset(item[1:] for item in items)
+    if "-" in items:
+        raise ValueError("features to hide with a minus sign, or to insist on without, like -amx,-avx512_bf16")
+    return frozenset(items)
 
 
 def _positive(text: str) -> int:
@@ -72,8 +72,9 @@ def _file(text: str) -> Path:
 FEATURES: Variable[frozenset[str]] = Variable(
     "FEWBIT_FEATURES",
     frozenset(),
-    "features of the machine to hide, like -amx,-avx512_bf16, so that a lesser machine can be tried on a better one",
-    _masked_features,
+    "features of the machine to hide, like -amx,-avx512_bf16, so that a lesser machine can be tried on a better one; "
+    "without the minus sign a feature is insisted on: where the machine lacks it, fewbit refuses to start",
+    _feature_items,
 )
 THREADS: Variable[int | None] = Variable(
     "FEWBIT_THREADS",
