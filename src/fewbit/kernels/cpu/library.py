@@ -1,20 +1,18 @@
 """Finds and loads libfewbit.so, the kernel library with a plain C interface. Needs ctypes alone, no numpy.
 
-Looked for in $FEWBIT_LIBRARY (taken or refused, never skipped), beside this file, then in the checkout's build folder.
+platforms/x86/library_path.py says where it is looked for: FEWBIT_LIBRARY, beside this file, the checkout's build folder.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
 from fewbit.kernels.cpu import abi
+from fewbit.platforms.x86.library_path import find_library, library_paths
 from fewbit.spec.refusal import FewbitError
-
-NAME = "libfewbit.so"
 
 
 class LibraryError(FewbitError):
@@ -36,24 +34,14 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
 }
 
 
-def candidates() -> list[Path]:
-    """Where the library may lie, in the order of looking."""
-    named = os.environ.get("FEWBIT_LIBRARY")
-    if named:
-        return [Path(named)]
-    here = Path(__file__).resolve().parent
-    return [here / NAME, here.parents[3] / "build" / NAME]
-
-
 @cache
 def load() -> ctypes.CDLL:
     """The library with its functions typed; LibraryError says what to run when it is not there."""
-    paths = candidates()
-    path = next((p for p in paths if p.is_file()), None)
+    path = find_library()
     if path is None:
-        looked = " and ".join(str(p) for p in paths)
+        looked = " and ".join(str(p) for p in library_paths())
         raise LibraryError(
-            f"the kernel library {NAME} is missing (looked at {looked}); build it with `make setup`, or name it in FEWBIT_LIBRARY"
+            f"the kernel library is missing (looked at {looked}); build it with `make setup`, or name it in FEWBIT_LIBRARY"
         )
     try:
         library = ctypes.CDLL(str(path))

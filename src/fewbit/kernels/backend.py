@@ -1,0 +1,54 @@
+"""A backend allocates buffers, packs weights and runs plans. Models and layers know it by this protocol alone."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from fewbit.kernels.ops.plan import Plan
+from fewbit.kernels.selector import Selector
+from fewbit.spec.buffer import Buffer
+from fewbit.spec.cell import Platform
+from fewbit.spec.dtype import DType
+from fewbit.spec.layout import Layout, PackedTensor
+from fewbit.spec.scheme import QuantTensor, Scheme
+
+
+class Runnable(Protocol):
+    """A compiled plan: each call runs it on what its buffers hold at that moment."""
+
+    def run(self) -> None: ...
+
+
+class Packer(Protocol):
+    """Takes a weight in pieces of consecutive rows (each but the last a multiple of 32), so that no whole copy exists."""
+
+    def add(self, piece: QuantTensor) -> None: ...
+    def finish(self) -> PackedTensor: ...
+
+
+class Backend(Protocol):
+    name: str
+    selector: Selector
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> Buffer: ...
+    def upload(self, array: Any, dtype: DType) -> Buffer: ...
+    def array(self, buffer: Buffer) -> Any: ...
+    def layout(self, name: str, scheme: Scheme) -> Layout: ...
+    def packed_bytes(self, layout: Layout, n: int, k: int) -> int: ...
+    def packer(self, layout: Layout, n: int, k: int) -> Packer: ...
+    def compile(self, plan: Plan) -> Runnable: ...
+
+
+def open_backend(name: str, platform: Platform, threads: int | None = None) -> Backend:
+    """`auto` or `cpu`: the C++ kernels. `reference`: numpy, slow, to be compared with."""
+    match name:
+        case "auto" | "cpu":
+            from fewbit.kernels.cpu.backend import CpuBackend
+
+            return CpuBackend(platform, threads)
+        case "reference":
+            from fewbit.kernels.reference.backend import ReferenceBackend
+
+            return ReferenceBackend(platform)
+        case _:
+            raise ValueError(f"unknown backend {name!r}; known: auto, cpu, reference")

@@ -1,0 +1,1 @@
+"""The reference backend: plans interpreted with the numpy references of kernels/ops."""
