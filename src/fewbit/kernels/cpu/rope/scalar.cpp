@@ -1,0 +1,2 @@
+#include "angles.h"
+#include "generic.h"
