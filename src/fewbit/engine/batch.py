@@ -24,42 +24,44 @@ class BatchBuilder:
         self._kv_len = np.zeros(rows, np.int32)
         # by row
         self._pages = np.zeros((rows, max_pages), np.int32)
-        self._known_pages = np.zeros(rows, np.int32)  # how many entries of _pages are filled for the row's owner
-        self._owner = np.full(rows, -1, np.int64)
+        self._known_pages = [0] * rows  # how many entries of _pages are filled for the row's owner
+        self._owner = [-1] * rows
         self._temperature = np.zeros(rows, np.float32)
         self._top_k = np.zeros(rows, np.int32)
         self._top_p = np.ones(rows, np.float32)
         self._min_p = np.zeros(rows, np.float32)
         self._top_n = np.zeros(rows, np.int32)
         self._stream = np.zeros(rows, np.uint64)
+        # of the last batch
+        self._last: list[Sequence] = []
+        self._sequences: list[Sequence] = []
+        self._sampled: list[Sequence] = []
+        self._rows = np.zeros(0, np.int32)
+        self._streams = np.zeros(0, np.uint64)
+        self._constant: dict[str, np.ndarray] = {}
 
     def build(self, schedule: Schedule) -> tuple[BatchInput, list[Sequence]]:
         """The batch, and the sequences whose next token it samples, in the order of `sample_rows`."""
         decodes, chunks = schedule.decodes, schedule.chunks
-        sequences = decodes + [chunk.sequence for chunk in chunks]
-        for sequence in sequences:
-            self._update(sequence)
-        rows = np.array([sequence.row for sequence in sequences], np.int32)
         count = len(decodes)
+        if chunks or decodes != self._last:
+            self._select(decodes, chunks)
+        sequences, rows = self._sequences, self._rows
+        for sequence in decodes:
+            if self._known_pages[sequence.row] != len(sequence.pages):
+                self._add_pages(sequence)
         if count:
             positions = np.array([sequence.computed for sequence in decodes], np.int32)
             self._token_ids[:count] = [sequence.tokens[-1] for sequence in decodes]
             self._positions[:count] = positions
-            page, offset = np.divmod(positions, self._page_tokens)
-            self._slots[:count] = self._pages[rows[:count], page] * self._page_tokens + offset
+            page = positions // self._page_tokens
+            self._slots[:count] = self._pages[rows[:count], page] * self._page_tokens + positions % self._page_tokens
             self._kv_len[:count] = positions + 1
-        self._q_start[: count + 1] = self._iota[: count + 1]
         end = count
-        sampled = list(decodes)
-        sample_rows = list(range(count))
         for s, chunk in enumerate(chunks, count):
             end = self._lay(chunk, s, end)
-            if chunk.samples:
-                sampled.append(chunk.sequence)
-                sample_rows.append(end - 1)
         pages = pages_for(int(self._kv_len[: len(sequences)].max()), self._page_tokens)
-        at = np.array([sequence.row for sequence in sampled], np.int32)
-        counter = np.array([sequence.output_tokens for sequence in sampled], np.uint64)
+        counter = np.array([sequence.output_tokens for sequence in self._sampled], np.uint64)
         batch = BatchInput(
             token_ids=self._token_ids[:end],
             positions=self._positions[:end],
@@ -67,15 +69,37 @@ class BatchBuilder:
             q_start=self._q_start[: len(sequences) + 1],
             kv_len=self._kv_len[: len(sequences)],
             page_table=self._pages[rows, :pages],
-            sample_rows=np.array(sample_rows, np.int32),
-            temperature=self._temperature[at],
-            top_k=self._top_k[at],
-            top_p=self._top_p[at],
-            min_p=self._min_p[at],
-            uniform=uniforms(self._stream[at], counter),
-            top_n=self._top_n[at],
+            uniform=uniforms(self._streams, counter),
+            **self._constant,
         )
-        return batch, sampled
+        return batch, self._sampled
+
+    def _select(self, decodes: list[Sequence], chunks: list[Chunk]) -> None:
+        """Take up a new set of sequences. In a run of pure decode steps over one set, all of this stays as it is."""
+        self._last = decodes if not chunks else []
+        self._sequences = decodes + [chunk.sequence for chunk in chunks]
+        for sequence in self._sequences:
+            self._update(sequence)
+        self._rows = np.array([sequence.row for sequence in self._sequences], np.int32)
+        self._q_start[: len(decodes) + 1] = self._iota[: len(decodes) + 1]
+        self._sampled = list(decodes)
+        sample_rows = list(range(len(decodes)))
+        end = len(decodes)
+        for chunk in chunks:
+            end += chunk.count
+            if chunk.samples:
+                self._sampled.append(chunk.sequence)
+                sample_rows.append(end - 1)
+        at = np.array([sequence.row for sequence in self._sampled], np.int32)
+        self._streams = self._stream[at]
+        self._constant = {
+            "sample_rows": np.array(sample_rows, np.int32),
+            "temperature": self._temperature[at],
+            "top_k": self._top_k[at],
+            "top_p": self._top_p[at],
+            "min_p": self._min_p[at],
+            "top_n": self._top_n[at],
+        }
 
     def _lay(self, chunk: Chunk, s: int, begin: int) -> int:
         """Rows [begin, end) of sequence number s of the batch; returns end."""
@@ -103,7 +127,10 @@ class BatchBuilder:
             self._top_n[row] = max(sampling.top_logprobs, 0)
             self._stream[row] = sequence.stream
             self._known_pages[row] = 0
+        self._add_pages(sequence)
+
+    def _add_pages(self, sequence: Sequence) -> None:
+        row, count = sequence.row, len(sequence.pages)
         known = self._known_pages[row]
-        if known < len(sequence.pages):
-            self._pages[row, known : len(sequence.pages)] = sequence.pages[known:]
-            self._known_pages[row] = len(sequence.pages)
+        self._pages[row, known:count] = sequence.pages[known:]
+        self._known_pages[row] = count
