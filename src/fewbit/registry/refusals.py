@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from fewbit.registry.table import activation_bits
 from fewbit.spec.cell import M_MAX, Cell, Constraint, KernelRow, Platform
-from fewbit.spec.features import name_features
+from fewbit.spec.features import name_features, sort_features
 from fewbit.spec.refusal import Refusal
 
 Refusals = tuple[Refusal, ...]
 Interval = tuple[int, int]
 
+HIDDEN = "hidden by FEWBIT_FEATURES"  # in the description of a platform that the user made lesser
 REFERENCE_HINT = "type --allow-reference to run it, slowly, on the reference backend"
 
 
@@ -82,7 +83,7 @@ def layout(q: Question) -> Refusals:
 
 def backend(q: Question) -> Refusals:
     offered = _unique(row.backend for row in q.reached)
-    hint = REFERENCE_HINT if offered == ("reference",) else ""
+    hint = REFERENCE_HINT if offered == ("reference",) else "leave the backend at auto"
     return (Refusal("backend", f"{q.cell.backend} for {q.subject}", offered, hint),)
 
 
@@ -94,7 +95,9 @@ def platform(q: Question) -> Refusals:
     asked = f"{q.platform.name} ({name_features(provides)}) for {q.subject}"
     if q.cell.activation != "auto":
         asked += f", activations {q.cell.activation}"
-    hint = f"it lacks {', '.join(sorted(nearest.requires - provides))} (unless FEWBIT_FEATURES masks them)"
+    hint = f"it lacks {', '.join(sort_features(nearest.requires - provides))}"
+    if HIDDEN in q.platform.description:
+        hint += f" ({q.platform.description})"
     if q.cell.activation == "8":
         hint += "; type --activations auto"
     return (Refusal("platform", asked, tuple(name_features(features) for features in needs), hint),)

@@ -16,7 +16,7 @@ from fewbit.platforms.known import PlatformError, nearest_known
 from fewbit.platforms.x86.library_path import find_library
 from fewbit.platforms.x86.mask import apply_mask
 from fewbit.spec.cell import Platform
-from fewbit.spec.features import FEATURES
+from fewbit.spec.features import FEATURES, sort_features
 
 CPUINFO = Path("/proc/cpuinfo")
 AMX_DENIED = "the processor has it, but the operating system or a sandbox refuses the permission (arch_prctl)"
@@ -68,6 +68,8 @@ def judge(
 
     provides = apply_mask(granted, mask)
     denied = {feature: reason(feature) for feature in FEATURES if feature in shown - granted}
+    if masked := sort_features(granted - provides):
+        model += f"; hidden by FEWBIT_FEATURES: {', '.join(masked)}"
     platform = Platform(nearest_known(provides).name, provides, model)
     return Detection(platform, granted, granted - provides, denied, source)
 
