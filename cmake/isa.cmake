@@ -5,7 +5,8 @@ set(FEWBIT_ISA_STEMS scalar avx2 avx512 avx512_vnni avx512_bf16 amx)
 set(FLAGS_scalar "")
 set(FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi2)
 # prefer-vector-width: without it GCC keeps its own loops at 256 bits
-set(FLAGS_avx512 ${FLAGS_avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mprefer-vector-width=512)
+set(FLAGS_avx512 ${FLAGS_avx2} -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mprefer-vector-width=512
+  -Wno-maybe-uninitialized)  # GCC 12 warns about the undefined operands inside its own intrinsics
 set(FLAGS_avx512_vnni ${FLAGS_avx512} -mavx512vnni)
 set(FLAGS_avx512_bf16 ${FLAGS_avx512} -mavx512bf16)
 set(FLAGS_amx ${FLAGS_avx512} -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)

@@ -103,10 +103,15 @@ FB_INLINE f32x16 load_f16(const void* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(q)), _mm256_cvtph_ps(_mm_loadu_si128(q + 1))};
 }
 FB_INLINE f32x16 load_bf16(const void* p) { return as_f32(shift_left(i32x16::load_u16(p), 16)); }
-FB_INLINE void store_low16(void* p, i32x16 a) {  // the low half of each lane, 32 bytes
+FB_INLINE __m256i low16(i32x16 a) {  // the low half of each lane, in order
   const __m256i low = _mm256_set1_epi32(0xffff);
   const __m256i mixed = _mm256_packus_epi32(_mm256_and_si256(a.lo, low), _mm256_and_si256(a.hi, low));  // 64-bit blocks 0 2 1 3
-  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm256_permute4x64_epi64(mixed, 0xd8));
+  return _mm256_permute4x64_epi64(mixed, 0xd8);
+}
+FB_INLINE void store_low16(void* p, i32x16 a) { _mm256_storeu_si256(static_cast<__m256i*>(p), low16(a)); }
+FB_INLINE f32x16 low_f16(i32x16 a) {  // the f16 in the low half of each lane
+  const __m256i h = low16(a);
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(h)), _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1))};
 }
 
 }  // namespace fb::FB_ISA

@@ -78,6 +78,7 @@ FB_INLINE float reduce_max(f32x16 a) {
 }
 
 FB_INLINE f32x16 load_f16(const void* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))}; }
+FB_INLINE f32x16 low_f16(i32x16 a) { return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(a.v))}; }  // the f16 in the low half of each lane
 FB_INLINE f32x16 load_bf16(const void* p) { return as_f32(shift_left(i32x16::load_u16(p), 16)); }
 FB_INLINE void store_low16(void* p, i32x16 a) { _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v)); }
 

@@ -88,6 +88,10 @@ FB_INLINE f32x16 load_f16(const void* p) {
   }
   return r;
 }
+FB_INLINE f32x16 low_f16(i32x16 a) {  // the f16 in the low half of each lane
+  uint16_t h[16]; for (int i = 0; i < 16; ++i) h[i] = static_cast<uint16_t>(a.v[i]);
+  return load_f16(h);
+}
 FB_INLINE f32x16 load_bf16(const void* p) { return as_f32(shift_left(i32x16::load_u16(p), 16)); }
 FB_INLINE void store_low16(void* p, i32x16 a) {  // the low half of each lane, 32 bytes
   uint16_t h[16]; for (int i = 0; i < 16; ++i) h[i] = static_cast<uint16_t>(a.v[i]);

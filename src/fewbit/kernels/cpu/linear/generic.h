@@ -1,0 +1,30 @@
+// linear with f32 activations: y[m,n] = chain over k = 0..K-1 of fma(w[n,k], x[m,k], sum) from 0, then + bias.
+// The lanes of a vector are n, so no sum is ever split: the bits are the same for every M, thread count and ISA.
+#pragma once
+#include "blocked.h"
+#include "core/kernel_entry.h"
+#include "fused.h"
+
+namespace fb::FB_ISA {
+
+template <Scheme S, int rows = kFusedRows>
+FB_INLINE void fused_rows(const fb_linear_args& args, int64_t count_rows, Range panels) {
+  if constexpr (rows > 1)
+    if (count_rows != rows) return fused_rows<S, rows - 1>(args, count_rows, panels);
+  fused_panels<S, rows>(args, panels);
+}
+
+template <Scheme S>
+void run_linear(const void* pointer, int32_t, const fb_worker* worker) {
+  const fb_linear_args& args = *static_cast<const fb_linear_args*>(pointer);
+  const int64_t rows = *args.rows, panels = ceil_div(args.n, kPanel);
+  if (rows <= 0) return;
+  if (rows <= kFusedRows) return fused_rows<S>(args, rows, piece(panels, worker->thread, worker->threads));
+  blocked<S>(args, share_of(panels, rows, kTileRows, worker->thread, worker->threads),
+             *static_cast<BlockScratch*>(worker->scratch));
+}
+
+}  // namespace fb::FB_ISA
+
+#define FB_LINEAR_ROW(scheme, layout) \
+  FB_KERNEL_ISA(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(f32, layout))), 1, nullptr, run_linear<fb::FB_ISA::scheme>)

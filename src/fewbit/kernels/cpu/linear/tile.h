@@ -1,0 +1,38 @@
+// Register tile sizes per ISA, and the epilogue that every path shares.
+#pragma once
+#include "decode.h"
+#include "share.h"
+
+namespace fb::FB_ISA {
+
+#if defined(__AVX512F__)
+// 32 registers of 16 lanes: 14x2 accumulators + 2 weights + 1 activation
+constexpr int kTileRows = 14, kTileHalves = 2;
+constexpr int kFusedRows = 4, kFusedPanels = 2;
+#elif defined(__AVX2__)
+// 16 registers of 8 lanes, a vector being two of them: 6x2 accumulators + 2 weights + 1 activation
+constexpr int kTileRows = 6, kTileHalves = 1;
+constexpr int kFusedRows = 2, kFusedPanels = 1;
+#else
+constexpr int kTileRows = 3, kTileHalves = 1;  // small: each size is one more instantiation
+constexpr int kFusedRows = 1, kFusedPanels = 1;
+#endif
+
+// y[row, n .. n+15] = sum + bias, added to y when accumulating; columns from args.n on do not exist
+FB_INLINE void finish(const fb_linear_args& args, int64_t row, int64_t n, f32x16 sum) {
+  const int64_t columns = args.n - n;
+  if (columns <= 0) return;
+  float* y = args.y + row * args.y_stride + n;
+  if (columns >= kHalf) {
+    if (args.bias) sum = sum + f32x16::load(args.bias + n);
+    if (args.accumulate) sum = f32x16::load(y) + sum;
+    sum.store(y);
+    return;
+  }
+  const int rest = static_cast<int>(columns);
+  if (args.bias) sum = sum + f32x16::load_partial(args.bias + n, rest);
+  if (args.accumulate) sum = f32x16::load_partial(y, rest) + sum;
+  sum.store_partial(y, rest);
+}
+
+}  // namespace fb::FB_ISA
