@@ -1,0 +1,73 @@
+"""Reading a checkpoint file that anyone may have written, and may change while it is open.
+
+Bytes come by pread and never through a memory map: a file that shrinks under a map kills the process with SIGBUS, a short
+read is an error with a name. The kernel's page cache serves both alike.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+
+from fewbit.schemes.arrays import Array
+from fewbit.spec.refusal import CheckpointError
+
+
+class CheckedFile:
+    """A regular file, opened once. Every read is inside the size it had at opening, or refused."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            # A pipe would block in open: O_NONBLOCK opens it at once, and fstat then refuses it.
+            self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise CheckpointError(f"{path}: cannot be opened ({error.strerror}); check path and permissions") from None
+        status = os.fstat(self._fd)
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            raise CheckpointError(f"{path}: is not a regular file (a folder, pipe, socket or device); give a checkpoint file")
+        self.size = status.st_size
+        self._changed = status.st_mtime_ns
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def read(self, offset: int, count: int, what: str) -> Array:
+        """uint8 [count] from `offset`; `what` names the tensor or part for the error."""
+        if offset < 0 or count < 0 or offset + count > self.size:
+            raise CheckpointError(
+                f"{self.path}: {what} needs bytes {offset} to {offset + count}, but the file has {self.size}; "
+                "it is truncated or corrupt, fetch it again"
+            )
+        self._check_unchanged(what)
+        out = np.empty(count, np.uint8)
+        view = memoryview(out)
+        done = 0
+        while done < count:
+            try:
+                got = os.preadv(self._fd, [view[done:]], offset + done)
+            except OSError as error:
+                raise CheckpointError(f"{self.path}: reading {what} failed ({error.strerror}); check the disk") from None
+            if got == 0:
+                raise CheckpointError(
+                    f"{self.path}: ended at byte {offset + done} while {what} was read, expected {self.size} bytes; "
+                    "it was truncated after it was opened, open it again"
+                )
+            done += got
+        return out
+
+    def _check_unchanged(self, what: str) -> None:
+        if self._fd < 0:
+            raise CheckpointError(f"{self.path}: is closed, so {what} cannot be read; open the checkpoint again")
+        status = os.fstat(self._fd)
+        if status.st_size != self.size or status.st_mtime_ns != self._changed:
+            raise CheckpointError(
+                f"{self.path}: changed after it was opened ({self.size} bytes then, {status.st_size} now), so {what} "
+                "cannot be trusted; open it again"
+            )

@@ -1,0 +1,42 @@
+"""No scale and no plain weight may be infinite or NaN: such a checkpoint is broken, and its output would be noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from fewbit.schemes.arrays import Array
+from fewbit.spec.refusal import CheckpointError
+from fewbit.spec.scheme import QuantTensor
+
+_EXPONENTS = {"f32": (np.uint32, 0x7F800000), "f16": (np.uint16, 0x7C00), "bf16": (np.uint16, 0x7F80)}
+
+
+def check_finite(tensor: QuantTensor, file: Path, disk_name: str, first_row: int) -> None:
+    """Raises CheckpointError naming file, tensor, part and row."""
+    for role, element in tensor.scheme.part_dtypes().items():
+        if element.name not in _EXPONENTS:
+            continue
+        part: Array = tensor.parts[role]
+        bits_type, exponent = _EXPONENTS[element.name]
+        bits = part.view(bits_type)
+        # Shifting the sign out makes every non-finite value larger than every finite one: one pass and a maximum.
+        for start in range(0, len(bits), step := max(1, (1 << 18) // max(1, bits[:1].size))):
+            piece = bits[start : start + step]
+            if piece.size and (piece << 1).max() >= exponent << 1:
+                bad = np.argwhere((piece & exponent) == exponent)[0]
+                row = first_row + start + int(bad[0])
+                what = "weight" if role == "codes" else role
+                value = "NaN" if np.isnan(_value(piece[tuple(bad)], element.name)) else "infinite"
+                at = f"row {row}" + (f", column {int(bad[1])}" if len(bad) > 1 else "")
+                raise CheckpointError(
+                    f"{file}: tensor {disk_name!r} has a {value} {what} at {at}, expected finite numbers; the checkpoint "
+                    "is broken, fetch or convert it again"
+                )
+
+
+def _value(bits: Array, name: str) -> float:
+    if name == "bf16":
+        return float((bits.astype(np.uint32) << 16).view(np.float32))
+    return float(bits.view(np.float32 if name == "f32" else np.float16))

@@ -1,0 +1,7 @@
+"""The GGUF format: one file with metadata, tokenizer and tensors of GGML block types."""
+
+from __future__ import annotations
+
+from fewbit.formats.gguf.checkpoint import open_gguf
+
+__all__ = ["open_gguf"]
