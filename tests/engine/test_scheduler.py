@@ -156,7 +156,7 @@ def test_full_queue_is_refused() -> None:
         bench.submit(request_id, prompt_of(5), 20)
     bench.drain()
     kinds = [e.kind for e in bench.events if isinstance(e, Failed)]
-    assert kinds == ["overloaded"] * 3
+    assert kinds == ["overloaded"] * 2
 
 
 @pytest.mark.parametrize(

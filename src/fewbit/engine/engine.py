@@ -157,7 +157,7 @@ class Engine:
         if not 0 <= min(prompt) <= max(prompt) < limits.vocab:
             wrong = next(token for token in prompt if not 0 <= token < limits.vocab)
             return "invalid", f"token id {wrong} is outside the vocabulary of {limits.vocab}"
-        if len(self.scheduler.waiting) >= limits.max_waiting:
+        if len(self._sequences) >= limits.max_sequences + limits.max_waiting:
             return "overloaded", f"{limits.max_waiting} requests are waiting already; try again later"
         return None
 
