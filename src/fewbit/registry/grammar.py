@@ -63,7 +63,7 @@ def parse_name(name: str) -> KernelName:
             f"ops: {', '.join(OPS)}; isas: {', '.join(ISAS)}"
         )
     scheme, activation = match["scheme"] or "", match["activation"] or ""
-    if OPS[match["op"]].scheme and not scheme:  # the only dtype belongs to the weight
+    if OPS[match["op"]].scheme_of and not scheme:  # the only dtype belongs to the weight
         scheme, activation = activation, ""
     layout, emulated = match["layout"] or "", match["emulated"] is not None
     return KernelName(match["op"], scheme, activation, layout, match["isa"], emulated)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fewbit.registry.table import activation_bits
 from fewbit.spec.cell import M_MAX, Cell, Constraint, KernelRow, Platform
 from fewbit.spec.features import name_features, sort_features
+from fewbit.spec.op import OPS
 from fewbit.spec.refusal import Refusal
 
 Refusals = tuple[Refusal, ...]
@@ -52,7 +53,12 @@ def scheme(q: Question) -> Refusals:
         return (Refusal("scheme", asked, _schemes(q.reached), hint),)
     if not _schemes(q.reached):
         return (Refusal("scheme", f"{q.cell.scheme} for {q.cell.op}", (), f"{q.cell.op} takes no scheme"),)
-    hint = f"use a checkpoint in one of these; `fewbit support --op {q.cell.op}` shows where each runs"
+    held = {
+        "weight": "use a checkpoint with weights in one of these",
+        "cache": "the cache is held in one of these",
+    }
+    hint = held[OPS[q.cell.op].scheme_of]
+    hint += f"; `fewbit support --op {q.cell.op}` shows where each runs"
     return (Refusal("scheme", f"{q.cell.scheme or 'none'} for {q.cell.op}", _schemes(q.reached), hint),)
 
 
