@@ -54,7 +54,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         download(pins, Path(folder))
         wheels = [
-            (str(parse_wheel_filename(w.name)[0]), w.name, w.stat().st_size, hashlib.sha256(w.read_bytes()).hexdigest())
+            (
+                str(parse_wheel_filename(w.name)[0]),
+                w.name,
+                w.stat().st_size,
+                hashlib.sha256(w.read_bytes()).hexdigest(),
+            )
             for w in sorted(Path(folder).glob("*.whl"))
         ]
     with (ROOT / "requirements/base_wheels.csv").open("w", newline="") as file:

@@ -1,0 +1,1 @@
+"""Speed, measured beside a peer or against the machine's roofs; every measurement also checks the answer."""

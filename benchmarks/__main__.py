@@ -1,0 +1,46 @@
+"""python -m benchmarks peers | step"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from fewbit.demo import resolve_model
+from fewbit.platforms.linux.threads import plan_threads
+from fewbit.spec.refusal import FewbitError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    peers = commands.add_parser("peers", help="decode and prefill of the demo model beside llama.cpp")
+    peers.add_argument("--peer-python", type=Path, default=os.environ.get("FEWBIT_PEER_PYTHON"))
+    peers.add_argument("--rounds", type=int, default=5)
+    step = commands.add_parser("step", help="time of a decode step outside the kernels")
+    step.add_argument("--steps", type=int, default=200)
+    step.add_argument("--batch", type=int, nargs="+", default=[1, 8])
+    for each in (peers, step):
+        each.add_argument("--model", default="demo")
+        each.add_argument("--threads", type=int, default=None)
+    options = parser.parse_args()
+    try:
+        model = resolve_model(options.model)
+        threads = plan_threads(threads=options.threads).threads
+        if options.command == "step":
+            from benchmarks import step as measured
+
+            return measured.run(model, threads, options.steps, options.batch)
+        if options.peer_python is None or not options.peer_python.is_file():
+            parser.error("peers needs --peer-python, a Python that has xllamacpp; `make bench` makes one")
+        from benchmarks import peers as measured_peers
+
+        return measured_peers.run(model, threads, options.peer_python, options.rounds)
+    except FewbitError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
