@@ -95,8 +95,8 @@ class Cursor:
             if seen < count:  # one string that crosses the window's end, or runs out of the file
                 self.take(self.count(f"length of {what}[{seen}]", 1), f"{what}[{seen}]")
                 seen += 1
-        stop, self.position = self.position, start
-        return StringArray(self.take(stop - start, what), count, f"{self._file.path}: {what}")
+        raw = self._file.read(start, self.position - start, what).tobytes()
+        return StringArray(raw, count, f"{self._file.path}: {what}")
 
     def array(self, count: int, item_bytes: int, what: str) -> Array:
         """uint8 [count * item_bytes], past the window."""
