@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from fewbit.platforms.known import PlatformError
 from fewbit.spec.features import FEATURES, ISAS, sort_features
 
-_HIDDEN = {
+HIDDEN_FAMILIES = {
     "avx2": ISAS["avx2"].requires,
     "avx512": frozenset(f for f in FEATURES if f.startswith("avx512")),
     "amx": frozenset(f for f in FEATURES if f.startswith("amx")),
 }
-_INSISTED = {name: ISAS[name].requires for name in _HIDDEN}
+_INSISTED = {name: ISAS[name].requires for name in HIDDEN_FAMILIES}
 
 
 def expand(name: str, families: dict[str, frozenset[str]]) -> frozenset[str]:
@@ -34,7 +34,7 @@ def apply_mask(provides: frozenset[str], items: Iterable[str]) -> frozenset[str]
     hidden = sorted(item[1:] for item in items if item.startswith("-"))
     insisted = sorted(item for item in items if not item.startswith("-"))
     for name in hidden:
-        provides -= expand(name, _HIDDEN)
+        provides -= expand(name, HIDDEN_FAMILIES)
     for name in insisted:
         if lacking := expand(name, _INSISTED) - provides:
             raise PlatformError(
