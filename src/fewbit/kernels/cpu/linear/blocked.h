@@ -16,18 +16,15 @@ static_assert(sizeof(BlockScratch) <= FB_SCRATCH_BYTES);
 
 constexpr int kWeightsStride = kTileHalves * kHalf;  // floats between two k
 
+// [k_begin, k_end) of one half panel to out [k][16 n], kWeightsStride floats between two k; k_begin at a sub-block.
 template <Scheme S>
-FB_INLINE void decode_half(const uint8_t* packed, int half, int64_t k_begin, int64_t k_end, float* out) {
-  constexpr int kGroup = S.group == 16 ? 16 : kSubBlock;
-  Decoder<S> weights;
-  for (int64_t k0 = k_begin; k0 < k_end; k0 += kSubBlock) {
-    const int sub = static_cast<int>(k0 % S.block_k() / kSubBlock);
-    weights.begin_block(packed + k0 / S.block_k() * S.block_bytes(), half);
-    unroll<kSubBlock / kGroup>([&](auto group) FB_INLINE_LAMBDA {
-      weights.begin_group(sub, group);
-      unroll_piece<kGroup>(group, [&](auto k) FB_INLINE_LAMBDA { weights.at(k).store(out + k * kWeightsStride); });
+void decode_half(const uint8_t* packed, int half, int64_t k_begin, int64_t k_end, float* out) {
+  Decoder<S> weights[1];
+  for (int64_t k = k_begin; k < k_end; k += kSubBlock, out += kSubBlock * kWeightsStride) {
+    weights[0].begin_block(packed + k / S.block_k() * S.block_bytes(), half);
+    each_k(weights, static_cast<int>(k % S.block_k() / kSubBlock), [&](int k0, auto i) FB_INLINE_LAMBDA {
+      weights[0].at(i).store(out + (k0 + i) * kWeightsStride);
     });
-    out += kSubBlock * kWeightsStride;
   }
 }
 

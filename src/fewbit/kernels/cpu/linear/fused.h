@@ -4,60 +4,58 @@
 
 namespace fb::FB_ISA {
 
-// `rows` rows from row0 times `panels` neighbouring panels. Each accumulator is one chain over ascending k.
+// All `rows` rows times `panels` neighbouring panels. Each accumulator is one chain over ascending k.
 template <Scheme S, int rows, int panels>
-void fused_tile(const fb_linear_args& args, int64_t row0, int64_t panel) {
+void fused_tile(const fb_linear_args& args, int64_t panel) {
   constexpr int kHalves = 2 * panels;
   const int64_t panel_bytes = S.panel_bytes(args.k);
   const uint8_t* packed = args.weight + panel * panel_bytes;
   const float* x[rows];
   f32x16 sum[rows][kHalves];
   unroll<rows>([&](auto m) FB_INLINE_LAMBDA {
-    x[m] = args.x + (row0 + m) * args.x_stride;
+    x[m] = args.x + m * args.x_stride;
     unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { sum[m][h] = f32x16::zero(); });
   });
   Decoder<S> weights[kHalves];
 
-  const auto add_k = [&](auto k) FB_INLINE_LAMBDA {
+  const auto add_k = [&](int k0, auto i) FB_INLINE_LAMBDA {
     f32x16 w[kHalves];
-    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { w[h] = weights[h].at(k); });
+    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { w[h] = weights[h].at(i); });
     unroll<rows>([&](auto m) FB_INLINE_LAMBDA {
-      const f32x16 a = f32x16::broadcast(x[m][k]);
+      const f32x16 a = f32x16::broadcast(x[m][k0 + i]);
       unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { sum[m][h] = fma(w[h], a, sum[m][h]); });
     });
   };
-  const auto next_sub_block = [&] { unroll<rows>([&](auto m) FB_INLINE_LAMBDA { x[m] += kSubBlock; }); };
+  const auto begin_block = [&] FB_INLINE_LAMBDA {
+    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_block(packed + h / 2 * panel_bytes, h % 2); });
+  };
 
   const int64_t whole_blocks = args.k / S.block_k();
   for (int64_t b = 0; b < whole_blocks; ++b, packed += S.block_bytes()) {
-    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_block(packed + h / 2 * panel_bytes, h % 2); });
+    begin_block();
     for (int sub = 0; sub < S.sub_blocks(); ++sub) {
-      constexpr int kGroup = S.group == 16 ? 16 : kSubBlock;
-      unroll<kSubBlock / kGroup>([&](auto group) FB_INLINE_LAMBDA {
-        unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_group(sub, group); });
-        unroll_piece<kGroup>(group, add_k);
-      });
-      next_sub_block();
+      each_k(weights, sub, add_k);
+      unroll<rows>([&](auto m) FB_INLINE_LAMBDA { x[m] += kSubBlock; });
     }
   }
   if constexpr (S.plain()) {  // the rest of K: x ends there
+    begin_block();
+    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_sub_block(0); });
     const int rest = static_cast<int>(args.k - whole_blocks * S.block_k());
-    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA {
-      weights[h].begin_block(packed + h / 2 * panel_bytes, h % 2);
-      weights[h].begin_group(0, 0);
-    });
-    for (int k = 0; k < rest; ++k) add_k(k);
+    for (int i = 0; i < rest; ++i) add_k(0, i);
   }
   unroll<rows>([&](auto m) FB_INLINE_LAMBDA {
-    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { finish(args, row0 + m, (panel * 2 + h) * kHalf, sum[m][h]); });
+    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { finish(args, m, (panel * 2 + h) * kHalf, sum[m][h]); });
   });
 }
 
 template <Scheme S, int rows>
 void fused_panels(const fb_linear_args& args, Range panels) {
+  constexpr int kTogether = rows == 1 ? kFusedPanels : 1;  // more rows bring chains enough
   int64_t panel = panels.begin;
-  for (; panel + kFusedPanels <= panels.end; panel += kFusedPanels) fused_tile<S, rows, kFusedPanels>(args, 0, panel);
-  for (; panel < panels.end; ++panel) fused_tile<S, rows, 1>(args, 0, panel);
+  for (; panel + kTogether <= panels.end; panel += kTogether) fused_tile<S, rows, kTogether>(args, panel);
+  if constexpr (kTogether > 1)
+    for (; panel < panels.end; ++panel) fused_tile<S, rows, 1>(args, panel);
 }
 
 }  // namespace fb::FB_ISA

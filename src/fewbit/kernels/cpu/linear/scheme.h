@@ -51,9 +51,9 @@ struct Scheme {
 };
 
 //                                 element     bits bias group offset two_level signed_sub
-constexpr Scheme f32{Element::f32, 32, 0, 1, false, false, false};
-constexpr Scheme f16{Element::f16, 16, 0, 1, false, false, false};
-constexpr Scheme bf16{Element::bf16, 16, 0, 1, false, false, false};
+constexpr Scheme f32{Element::f32, 32, 0, 32, false, false, false};
+constexpr Scheme f16{Element::f16, 16, 0, 32, false, false, false};
+constexpr Scheme bf16{Element::bf16, 16, 0, 32, false, false, false};
 constexpr Scheme i4g32{Element::code, 4, 8, 32, false, false, false};
 constexpr Scheme u4g32o{Element::code, 4, 0, 32, true, false, false};
 constexpr Scheme i5g32{Element::code, 5, 16, 32, false, false, false};

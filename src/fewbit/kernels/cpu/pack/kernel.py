@@ -1,0 +1,12 @@
+"""pack: canonical parts into panels of 32 n. Portable code, since it keeps up with a disk."""
+
+from fewbit.registry.declare import GROUP32, PLAIN, TWO_LEVEL, family
+from fewbit.spec.cell import Constraint
+
+BYTES = {"isas": ("scalar",), "exactness": "bitwise", "result_class": "pack"}
+
+ROWS = (
+    *family("pack", schemes=PLAIN, layout="n32k32", **BYTES),
+    *family("pack", schemes=GROUP32, layout="n32k32", constraints=(Constraint("k", multiple=32),), **BYTES),
+    *family("pack", schemes=TWO_LEVEL, layout="n32k256", constraints=(Constraint("k", multiple=256),), **BYTES),
+)
