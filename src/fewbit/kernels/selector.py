@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fewbit.registry.select import select
 from fewbit.spec.cell import Cell, Choice, Platform
-from fewbit.spec.refusal import RefusedError
+from fewbit.spec.refusal import Refusal, RefusedError
 
 
 class Selector:
@@ -12,13 +14,17 @@ class Selector:
 
     def __init__(self, platform: Platform, backend: str = "auto") -> None:
         self.platform, self.backend = platform, backend
-        self._choices: dict[Cell, Choice] = {}
+        self._answers: dict[Cell, Choice | tuple[Refusal, ...]] = {}
+
+    def ask(self, cell: Cell) -> Choice | tuple[Refusal, ...]:
+        if cell.backend == "auto":
+            cell = replace(cell, backend=self.backend)
+        if cell not in self._answers:
+            self._answers[cell] = select(cell, self.platform)
+        return self._answers[cell]
 
     def choose(self, op: str, scheme: str = "", sizes: tuple[tuple[str, int], ...] = (), layout: str = "") -> Choice:
-        cell = Cell(op, scheme, sizes=sizes, backend=self.backend, layout=layout)
-        if cell not in self._choices:
-            answer = select(cell, self.platform)
-            if not isinstance(answer, Choice):
-                raise RefusedError(f"{op} {scheme}".rstrip(), answer)
-            self._choices[cell] = answer
-        return self._choices[cell]
+        answer = self.ask(Cell(op, scheme, sizes=sizes, layout=layout))
+        if not isinstance(answer, Choice):
+            raise RefusedError(f"{op} {scheme}".rstrip(), answer)
+        return answer

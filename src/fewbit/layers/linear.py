@@ -1,0 +1,44 @@
+"""Linear: one packed matrix, or several side by side where merged projections differ in scheme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fewbit.kernels.ops.recorder import Ops
+from fewbit.spec.buffer import Buffer
+from fewbit.spec.cell import Choice
+from fewbit.spec.layout import PackedTensor
+
+
+@dataclass(frozen=True, slots=True)
+class LinearBlock:
+    weight: PackedTensor
+    bias: Buffer | None
+    choice: Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    blocks: tuple[LinearBlock, ...]
+
+    @property
+    def n(self) -> int:
+        return sum(block.weight.n for block in self.blocks)
+
+    def record(self, ops: Ops, x: Buffer, y: Buffer, rows: Buffer, *, accumulate: bool = False) -> None:
+        """y[:, columns of each block] (+)= x W^T + bias. Blocks are independent, so no barrier parts them."""
+        start = 0
+        for index, block in enumerate(self.blocks):
+            stop = start + block.weight.n
+            overlap = index < len(self.blocks) - 1
+            ops.linear(
+                block.choice,
+                x,
+                block.weight,
+                y.columns(start, stop),
+                rows,
+                bias=block.bias,
+                accumulate=accumulate,
+                overlap=overlap,
+            )
+            start = stop

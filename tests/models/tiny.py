@@ -1,0 +1,114 @@
+"""Tiny random models of transformers, the same weights as a checkpoint of ours, and batches over both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fewbit.engine.runner import PAGE_TOKENS, BatchInput, Runner
+from fewbit.formats.checkpoint import TensorInfo
+from fewbit.kernels.backend import Backend
+from fewbit.kernels.ops import kv_page
+from fewbit.loader import load_model
+from fewbit.schemes.arrays import widen_bf16
+from fewbit.schemes.reference import quantize
+from fewbit.spec.dtype import BF16, F32, DType
+from fewbit.spec.scheme import QuantTensor, Scheme
+
+PLAIN = Scheme(F32)
+
+
+@dataclass
+class ArrayCheckpoint:
+    """A checkpoint held in memory: what a format would give."""
+
+    model_type: str
+    config: Mapping[str, Any]
+    held: dict[str, QuantTensor]
+    format: str = "arrays"
+    path: Path = Path("arrays")
+    tokenizer: None = None
+
+    @property
+    def tensors(self) -> dict[str, TensorInfo]:
+        return {
+            name: TensorInfo(name, name, t.shape, t.scheme, sum(p.nbytes for p in t.parts.values()), self.path)
+            for name, t in self.held.items()
+        }
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> QuantTensor:
+        tensor = self.held[name]
+        parts = {role: part[start:stop] for role, part in tensor.parts.items()}
+        return QuantTensor(tensor.scheme, parts["codes"].shape, parts)
+
+    def close(self) -> None:
+        pass
+
+
+def checkpoint_of(model: Any, schemes: Mapping[str, Scheme] | None = None) -> ArrayCheckpoint:
+    """Of a transformers model; `schemes` by a part of the name, for those that are not plain f32."""
+    held = {}
+    tied = model.config.tie_word_embeddings
+    for name, value in model.state_dict().items():
+        if tied and name == "lm_head.weight":
+            continue
+        scheme = next((s for part, s in (schemes or {}).items() if part in name), PLAIN)
+        held[name] = quantize(value.float().numpy(), scheme)
+    return ArrayCheckpoint(model.config.model_type, model.config.to_dict(), held)
+
+
+def runner_of(checkpoint: Any, backend: Backend, cache_dtype: DType = BF16, **sizes: int) -> Runner:
+    sizes = {"max_rows": 64, "max_sequences": 8, "pages": 32, "max_pages_per_sequence": 6} | sizes
+    return Runner(load_model(checkpoint, backend).model, backend, cache_dtype=cache_dtype, **sizes)
+
+
+@dataclass
+class Driver:
+    """Feeds sequences through a runner: each owns the pages [1 + 6 i, 7 + 6 i)."""
+
+    runner: Runner
+    pages: int = 6
+
+    def __post_init__(self) -> None:
+        self.lengths: dict[int, int] = {}
+
+    def batch(self, chunks: Mapping[int, list[int]], *, all_rows: bool = True) -> BatchInput:
+        """The next tokens of each sequence; logits of every row, or of each sequence's last."""
+        ids, positions, slots, q_start, kv_len, table = [], [], [], [0], [], []
+        for sequence, tokens in chunks.items():
+            start = self.lengths.get(sequence, 0)
+            pages = [1 + self.pages * sequence + i for i in range(self.pages)]
+            at = range(start, start + len(tokens))
+            ids += tokens
+            positions += at
+            slots += [pages[p // PAGE_TOKENS] * PAGE_TOKENS + p % PAGE_TOKENS for p in at]
+            q_start.append(len(ids))
+            kv_len.append(at.stop)
+            table.append(pages[: -(-at.stop // PAGE_TOKENS)])
+            self.lengths[sequence] = at.stop
+        rows = list(range(len(ids))) if all_rows else [end - 1 for end in q_start[1:]]
+        many = len(rows)
+        return BatchInput(
+            ids, positions, slots, q_start, kv_len, table, rows,
+            [0.0] * many, [0] * many, [1.0] * many, [0.0] * many, [0.5] * many, [5] * many,
+        )  # fmt: skip
+
+    def logits(self, chunks: Mapping[int, list[int]]) -> list[np.ndarray]:
+        """Of every row, a list by sequence in the order of `chunks`."""
+        batch = self.batch(chunks)
+        return np.split(self.runner.logits(batch), np.asarray(batch.q_start[1:-1], np.int64))
+
+    def cached(self, sequence: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Keys and values of a sequence by layer, [kv_heads, tokens, head_dim] f32."""
+        pages = np.arange(1 + self.pages * sequence, 1 + self.pages * (sequence + 1))
+        found = []
+        for (heads, dim), cache in zip(self.runner.model.shape.kv_shapes, self.runner._caches, strict=True):
+            keys, values = self.runner.backend.array(cache.keys), self.runner.backend.array(cache.values)
+            split = kv_page.split_keys(keys, heads, dim), kv_page.split_values(values, heads, dim)
+            held = kv_page.load(*split, pages, self.lengths[sequence])
+            found.append(tuple(widen_bf16(part) if part.dtype == np.uint16 else part for part in held))
+        return found
