@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_runner import FakeRunner, limits, next_token
+from tests.engine.fake_runner import FakeRunner, limits, next_token
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
