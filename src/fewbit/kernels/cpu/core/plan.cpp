@@ -10,6 +10,8 @@ bool plan_is_valid(const fb_step* steps, int64_t count) {
 }
 
 void run_plan(const fb_step* steps, int64_t count, const fb_worker& worker, Barrier& barrier, Patience& patience) {
+  // Read now: once the last barrier opens, the caller may free the steps.
+  const bool open_end = count && steps[count - 1].overlap;
   for (const fb_step* step = steps; step != steps + count; ++step) {
     const int32_t phases = step->kernel->phases;
     for (int32_t phase = 0; phase < phases; ++phase) {
@@ -19,7 +21,7 @@ void run_plan(const fb_step* steps, int64_t count, const fb_worker& worker, Barr
     }
   }
   // fb_run returns when every thread is done, whatever the last step said.
-  if (count && steps[count - 1].overlap) barrier.wait(worker.thread, patience);
+  if (open_end) barrier.wait(worker.thread, patience);
 }
 
 }  // namespace fb
