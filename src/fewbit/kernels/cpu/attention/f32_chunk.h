@@ -91,8 +91,13 @@ struct F32Chunk {
     }
     // Tiles of nearly equal height: 8 rows are 4 + 4, not 6 + 2.
     const int64_t tiles = (item.rows + kTileMaxRows - 1) / kTileMaxRows;
-    for (int64_t p = block.begin / FB_PAGE_TOKENS; p * FB_PAGE_TOKENS < block.end; ++p)
+    for (int64_t p = block.begin / FB_PAGE_TOKENS; p * FB_PAGE_TOKENS < block.end; ++p) {
+      if ((p + 1) * FB_PAGE_TOKENS < block.end) prefetch(keys[p + 1]);
+      prefetch(values[p]);
       for (int64_t t = 0; t < tiles; ++t) with_rows(t * item.rows / tiles, (t + 1) * item.rows / tiles, [&](auto tile) { tile.score(*this, p); });
+    }
+    if (item.visible().end > start + kChunkTokens)  // the next chunk's first keys
+      prefetch(reinterpret_cast<const uint32_t*>(a.k_cache + (pages[kChunkPages] * a.kv_heads + item.kv_head) * page_elems));
     for (int64_t r = 0; r < item.rows; ++r) softmax(r, inside(item.visible(r)));
     for (int64_t t = 0; t < tiles; ++t) sum_values(item, t * item.rows / tiles, (t + 1) * item.rows / tiles);
   }
@@ -104,6 +109,16 @@ struct F32Chunk {
   const uint32_t *keys[kChunkPages], *values[kChunkPages];
   RowState states[kRows];
 
+  // Pages lie anywhere, and hardware prefetchers stop at 4 KiB.
+  FB_INLINE void prefetch(const uint32_t* page) const {
+    for (int64_t i = 0; i < FB_PAGE_TOKENS / 2 * head_dim; i += 16) __builtin_prefetch(page + i);
+  }
+  // The words of a token's pair, over head_dim.
+  FB_INLINE const uint32_t* value_words(int64_t token) const {
+    const uint64_t t = static_cast<uint64_t>(token);
+    return values[t / FB_PAGE_TOKENS] + static_cast<int64_t>(t % FB_PAGE_TOKENS / 2) * head_dim;
+  }
+
   // Clipped to the chunk and counted from its start.
   TokenRange inside(TokenRange t) const {
     return {t.begin > start ? t.begin - start : 0, t.end < start + kChunkTokens ? t.end - start : kChunkTokens};
@@ -114,7 +129,7 @@ struct F32Chunk {
     int64_t row;
 
     // scores of R rows and the 32 tokens of page p
-    void score(const F32Chunk& c, int64_t p) const {
+    __attribute__((noinline)) void score(const F32Chunk& c, int64_t p) const {
       constexpr int G = lane_groups(R) > 2 ? 2 : lane_groups(R);
       const float* queries = c.q + row * c.head_dim;
       for (int lane = 0; lane < FB_PAGE_TOKENS; lane += 16 * G) {
@@ -126,7 +141,7 @@ struct F32Chunk {
     }
 
     // sums of R rows over the tokens of a range that they all see, on top of what is there
-    void weigh(const F32Chunk& c, TokenRange t) const {
+    __attribute__((noinline)) void weigh(const F32Chunk& c, TokenRange t) const {
       int64_t d = 0;
       constexpr int G = lane_groups(R);
       for (; d + 16 * G <= c.head_dim; d += 16 * G) weigh_lanes<G>(c, t, d);
@@ -137,22 +152,27 @@ struct F32Chunk {
     template <int G>
     FB_INLINE void weigh_lanes(const F32Chunk& c, TokenRange t, int64_t d) const {
       float* sums = c.sums + row * c.head_dim + d;
+      const float* weights = c.scores + row * kChunkTokens;
       Accumulators<R, G> acc;
+      // A token without its pair at either end has accumulators of its own, since the main loop has no register to spare.
+      if (t.begin % 2) {
+        acc.load(sums, c.head_dim);
+        acc.odd(weights + t.begin, kChunkTokens, c.value_words(t.begin) + d);
+        acc.store(sums, c.head_dim);
+        ++t.begin;
+      }
       acc.load(sums, c.head_dim);
-      for (int64_t begin = t.begin; begin < t.end;) {  // page by page
-        const int64_t page = begin / FB_PAGE_TOKENS, page_end = (page + 1) * FB_PAGE_TOKENS, end = page_end < t.end ? page_end : t.end;
-        const float* weights = c.scores + row * kChunkTokens + begin;
-        const uint32_t* words = c.values[page] + begin % FB_PAGE_TOKENS / 2 * c.head_dim + d;
-        if (begin % 2) {
-          acc.odd(weights, kChunkTokens, words);
-          ++weights, words += c.head_dim, ++begin;
-        }
-        const int64_t count = (end - begin) / 2;
-        acc.pairs(weights, kChunkTokens, words, c.head_dim, count);
-        if ((end - begin) % 2) acc.even(weights + 2 * count, kChunkTokens, words + count * c.head_dim);
-        begin = end;
+      for (int64_t begin = t.begin; begin + 1 < t.end;) {  // page by page
+        const int64_t page_end = (begin / FB_PAGE_TOKENS + 1) * FB_PAGE_TOKENS, pairs = ((page_end < t.end ? page_end : t.end) - begin) / 2;
+        acc.pairs(weights + begin, kChunkTokens, c.value_words(begin) + d, c.head_dim, pairs);
+        begin += 2 * pairs;
       }
       acc.store(sums, c.head_dim);
+      if (t.begin < t.end && t.end % 2) {
+        acc.load(sums, c.head_dim);
+        acc.even(weights + t.end - 1, kChunkTokens, c.value_words(t.end - 1) + d);
+        acc.store(sums, c.head_dim);
+      }
     }
   };
 
@@ -169,7 +189,7 @@ struct F32Chunk {
   }
 
   // Scores of a row -> exp(score - maximum), in place; token t in lane t % 16. Unseen tokens weigh 0.
-  void softmax(int64_t r, TokenRange seen) {
+  __attribute__((noinline)) void softmax(int64_t r, TokenRange seen) {
     const f32x16 nothing = f32x16::broadcast(-__builtin_inff());
     float* row = scores + r * kChunkTokens;
     states[r] = {-__builtin_inff(), 0.0f};
