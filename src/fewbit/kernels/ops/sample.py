@@ -4,7 +4,7 @@ Tokens are ranked by logit, highest first, ties by id. temperature 0 takes the f
 temperature), and the ranked list is cut, each time renormalized: to `top_k` tokens (0: all); to the shortest prefix whose
 probability reaches `top_p`; to tokens with p >= min_p * p of the first. The token is the first whose cumulative probability
 exceeds `uniform`. logprob is the log-softmax of the raw logits at that token, and bit-equal to its entry of top_logprobs,
-which holds the first `top_n` of the ranking. A row with a NaN is flagged, and its token is 0.
+which holds the first `top_n` of the ranking (fewer in a smaller vocabulary). A row with a NaN is flagged, and its token is 0.
 """
 
 from __future__ import annotations
@@ -61,5 +61,5 @@ def reference(
             row[order], float(temperature[r]), int(top_k[r]), float(top_p[r]), float(min_p[r]), float(uniform[r])
         )
         ids[r], logprob[r] = order[at], logprobs[at]
-        n = int(top_n[r])
+        n = min(int(top_n[r]), len(order))
         top_ids[r, :n], top_logprobs[r, :n] = order[:n], logprobs[:n]
