@@ -25,11 +25,15 @@ class CheckedFile:
             # A pipe would block in open: O_NONBLOCK opens it at once, and fstat then refuses it.
             self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            raise CheckpointError(f"{path}: cannot be opened ({error.strerror}); check path and permissions") from None
+            raise CheckpointError(
+                f"{path}: cannot be opened ({error.strerror}); check path and permissions"
+            ) from None
         status = os.fstat(self._fd)
         if not stat.S_ISREG(status.st_mode):
             self.close()
-            raise CheckpointError(f"{path}: is not a regular file (a folder, pipe, socket or device); give a checkpoint file")
+            raise CheckpointError(
+                f"{path}: is not a regular file (a folder, pipe, socket or device); give a checkpoint file"
+            )
         self.size = status.st_size
         self._changed = status.st_mtime_ns
 
@@ -46,14 +50,16 @@ class CheckedFile:
                 "it is truncated or corrupt, fetch it again"
             )
         self._check_unchanged(what)
-        out = np.empty(count, np.uint8)
-        view = memoryview(out)
+        out: Array = np.empty(count, np.uint8)
+        view = memoryview(out)  # type: ignore[arg-type]
         done = 0
         while done < count:
             try:
                 got = os.preadv(self._fd, [view[done:]], offset + done)
             except OSError as error:
-                raise CheckpointError(f"{self.path}: reading {what} failed ({error.strerror}); check the disk") from None
+                raise CheckpointError(
+                    f"{self.path}: reading {what} failed ({error.strerror}); check the disk"
+                ) from None
             if got == 0:
                 raise CheckpointError(
                     f"{self.path}: ended at byte {offset + done} while {what} was read, expected {self.size} bytes; "
@@ -64,7 +70,9 @@ class CheckedFile:
 
     def _check_unchanged(self, what: str) -> None:
         if self._fd < 0:
-            raise CheckpointError(f"{self.path}: is closed, so {what} cannot be read; open the checkpoint again")
+            raise CheckpointError(
+                f"{self.path}: is closed, so {what} cannot be read; open the checkpoint again"
+            )
         status = os.fstat(self._fd)
         if status.st_size != self.size or status.st_mtime_ns != self._changed:
             raise CheckpointError(

@@ -35,20 +35,33 @@ def tiny_weights(config: dict[str, Any], seed: int = 0) -> dict[str, Array]:
     q_rows, kv_rows = config["num_attention_heads"] * head, config["num_key_value_heads"] * head
 
     def matrix(n: int, k: int) -> Array:
-        return (rng.standard_normal((n, k)) / np.sqrt(k)).astype(np.float32)
+        values: Array = rng.standard_normal((n, k)) / np.sqrt(k)
+        return values.astype(np.float32)
 
     def vector(n: int, around: float = 1.0) -> Array:
-        return (around + 0.1 * rng.standard_normal(n)).astype(np.float32)
+        values: Array = around + 0.1 * rng.standard_normal(n)
+        return values.astype(np.float32)
 
-    weights = {"model.embed_tokens.weight": matrix(config["vocab_size"], hidden) * np.sqrt(hidden, dtype=np.float32)}
+    weights = {
+        "model.embed_tokens.weight": matrix(config["vocab_size"], hidden) * np.sqrt(hidden, dtype=np.float32)
+    }
     for layer in range(config["num_hidden_layers"]):
         at = f"model.layers.{layer}."
-        rows = {"q_proj": (q_rows, hidden), "k_proj": (kv_rows, hidden), "v_proj": (kv_rows, hidden), "o_proj": (hidden, q_rows)}
+        rows = {
+            "q_proj": (q_rows, hidden),
+            "k_proj": (kv_rows, hidden),
+            "v_proj": (kv_rows, hidden),
+            "o_proj": (hidden, q_rows),
+        }
         for name, shape in rows.items():
             weights[f"{at}self_attn.{name}.weight"] = matrix(*shape)
             if config.get("attention_bias") or (config["model_type"] == "qwen2" and name != "o_proj"):
                 weights[f"{at}self_attn.{name}.bias"] = vector(shape[0], 0.0)
-        for name, shape in {"gate_proj": (inner, hidden), "up_proj": (inner, hidden), "down_proj": (hidden, inner)}.items():
+        for name, shape in {
+            "gate_proj": (inner, hidden),
+            "up_proj": (inner, hidden),
+            "down_proj": (hidden, inner),
+        }.items():
             weights[f"{at}mlp.{name}.weight"] = matrix(*shape)
             if config.get("mlp_bias"):
                 weights[f"{at}mlp.{name}.bias"] = vector(shape[0], 0.0)

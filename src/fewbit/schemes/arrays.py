@@ -24,7 +24,9 @@ def array_dtype(element: DType) -> np.dtype[Any]:
 def empty_parts(scheme: Scheme, n: int, k: int) -> dict[str, Array]:
     """Uninitialised canonical parts of an n x k weight."""
     types = scheme.part_dtypes()
-    return {role: np.empty(shape, array_dtype(types[role])) for role, shape in scheme.part_shapes(n, k).items()}
+    return {
+        role: np.empty(shape, array_dtype(types[role])) for role, shape in scheme.part_shapes(n, k).items()
+    }
 
 
 def widen_bf16(bits: Array) -> Array:

@@ -45,7 +45,9 @@ class GgufCheckpoint:
         architecture = find_architecture(self._reader)
         embedding = self._disk.get("token_embd.weight")
         if embedding is None:
-            self._reader.fail("has no tensor 'token_embd.weight', so it holds no model (a vocabulary only, perhaps)")
+            self._reader.fail(
+                "has no tensor 'token_embd.weight', so it holds no model (a vocabulary only, perhaps)"
+            )
         self.config: Mapping[str, Any] = read_config(
             self._reader, architecture, self._disk.keys(), embedding.shape[0], self._rope_factors()
         )
@@ -72,7 +74,9 @@ class GgufCheckpoint:
         if disk is None:
             return None
         if disk.kind.name != "F32" or len(disk.shape) != 1 or disk.shape[0] > MAX_ROPE_FACTORS:
-            self._reader.fail(f"tensor {ROPE_FACTORS!r} is {disk.kind.name} {list(disk.shape)}, expected an F32 vector")
+            self._reader.fail(
+                f"tensor {ROPE_FACTORS!r} is {disk.kind.name} {list(disk.shape)}, expected an F32 vector"
+            )
         return self._file.read(disk.start, disk.bytes, f"tensor {ROPE_FACTORS!r}").view(np.float32)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> QuantTensor:
@@ -95,7 +99,9 @@ class GgufCheckpoint:
         for first in range(start, stop, step):
             last = min(first + step, stop)
             raw = self._rows(disk, first, last, row_bytes, name)
-            decode_into(disk.kind, raw, {role: part[first - start : last - start] for role, part in parts.items()})
+            decode_into(
+                disk.kind, raw, {role: part[first - start : last - start] for role, part in parts.items()}
+            )
         tensor = QuantTensor(info.scheme, shape, parts)
         check_finite(tensor, self.path, info.disk_name, start)
         return tensor
@@ -107,10 +113,14 @@ class GgufCheckpoint:
             return self._file.read(disk.start + start * row_bytes, (stop - start) * row_bytes, what)
         head_dim = self.config["head_dim"]
         if disk.shape[0] % head_dim:
-            self._reader.fail(f"{what} has {disk.shape[0]} rows, expected a multiple of the head length {head_dim}")
+            self._reader.fail(
+                f"{what} has {disk.shape[0]} rows, expected a multiple of the head length {head_dim}"
+            )
         low, high = covering_rows(start, stop, head_dim)
         raw = self._file.read(disk.start + low * row_bytes, (high - low) * row_bytes, what)
-        reordered: Array = raw.reshape(high - low, row_bytes)[disk_rows(start, stop, head_dim) - low].reshape(-1)
+        reordered: Array = raw.reshape(high - low, row_bytes)[disk_rows(start, stop, head_dim) - low].reshape(
+            -1
+        )
         return reordered
 
     @cached_property

@@ -16,7 +16,11 @@ from fewbit.formats.gguf.rope import rope_scaling
 from fewbit.schemes.arrays import Array
 from fewbit.spec.refusal import CheckpointError
 
-FREE_FORM = ("general.", "tokenizer.", "quantize.")  # descriptions, the tokenizer's own, and how it was quantized
+FREE_FORM = (
+    "general.",
+    "tokenizer.",
+    "quantize.",
+)  # descriptions, the tokenizer's own, and how it was quantized
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +54,17 @@ class Reader:
         shown = f"an array of {value.count} strings" if isinstance(value, StringArray) else shown
         expected = {"count": "a whole number from 1 to 2^31 - 1", "positive": "a finite number above 0",
                     "float": "a finite number"}.get(kind, f"a {kind}")  # fmt: skip
-        self.fail(f"metadata key {key!r} is {shown}, expected {expected}; the file is corrupt or not supported")
+        self.fail(
+            f"metadata key {key!r} is {shown}, expected {expected}; the file is corrupt or not supported"
+        )
 
 
 def find_architecture(reader: Reader) -> Architecture:
     name = reader.get("general.architecture", "string")
     if name is None:
-        reader.fail("has no metadata key 'general.architecture', so it is not a model; give a model's GGUF file")
+        reader.fail(
+            "has no metadata key 'general.architecture', so it is not a model; give a model's GGUF file"
+        )
     if name not in ARCHITECTURES:
         reader.fail(f"architecture {name!r} is not supported (supported: {', '.join(ARCHITECTURES)})")
     kind = reader.get("general.type", "string") or "model"
@@ -64,7 +72,9 @@ def find_architecture(reader: Reader) -> Architecture:
         reader.fail(f"is a GGUF of type {kind!r}, not a model; give the model's own file")
     version = reader.get("general.quantization_version", "count") or 2
     if version != 2:
-        reader.fail(f"has quantization version {version}, expected 2; quantize the model again with current tools")
+        reader.fail(
+            f"has quantization version {version}, expected 2; quantize the model again with current tools"
+        )
     parts = reader.get("split.count", "float") or 0
     if parts > 1:
         reader.fail(f"is one of {parts} parts of a split model; merge them first (llama-gguf-split --merge)")
@@ -72,7 +82,11 @@ def find_architecture(reader: Reader) -> Architecture:
 
 
 def read_config(
-    reader: Reader, architecture: Architecture, tensor_names: Collection[str], embedding_rows: int, rope_factors: Array | None
+    reader: Reader,
+    architecture: Architecture,
+    tensor_names: Collection[str],
+    embedding_rows: int,
+    rope_factors: Array | None,
 ) -> dict[str, Any]:
     """rope_factors: the values of the file's rotary divisors, f32 [head_dim / 2]."""
     prefix = architecture.name + "."
@@ -81,15 +95,21 @@ def read_config(
     for key in architecture.keys:
         value = reader.get(prefix + key.suffix, key.kind)
         if value is None and key.required:
-            reader.fail(f"has no metadata key {prefix + key.suffix!r}, which a {architecture.name} model needs")
+            reader.fail(
+                f"has no metadata key {prefix + key.suffix!r}, which a {architecture.name} model needs"
+            )
         if value is not None and key.config:
             config[key.config] = value
         if value is not None and key.only and value not in key.only:
-            reader.fail(f"metadata key {prefix + key.suffix!r} is {value!r}, which is not supported (supported: {key.only[0]!r})")
+            reader.fail(
+                f"metadata key {prefix + key.suffix!r} is {value!r}, which is not supported (supported: {key.only[0]!r})"
+            )
     heads, hidden = config["num_attention_heads"], config["hidden_size"]
     config["num_key_value_heads"] = reader.get(prefix + "attention.head_count_kv", "count") or heads
     if heads % config["num_key_value_heads"]:
-        reader.fail(f"has {heads} attention heads over {config['num_key_value_heads']} key-value heads, which do not divide")
+        reader.fail(
+            f"has {heads} attention heads over {config['num_key_value_heads']} key-value heads, which do not divide"
+        )
     config["head_dim"] = _head_dim(reader, prefix, heads, hidden)
     config["vocab_size"] = _vocab_size(reader, prefix, embedding_rows)
     config["tie_word_embeddings"] = "output.weight" not in tensor_names
@@ -119,11 +139,15 @@ def _check_keys(reader: Reader, architecture: Architecture) -> None:
 def _head_dim(reader: Reader, prefix: str, heads: int, hidden: int) -> int:
     key = reader.get(prefix + "attention.key_length", "count")
     if key is None and hidden % heads:
-        reader.fail(f"has hidden size {hidden}, not a multiple of its {heads} attention heads, and no {prefix}attention.key_length")
+        reader.fail(
+            f"has hidden size {hidden}, not a multiple of its {heads} attention heads, and no {prefix}attention.key_length"
+        )
     head_dim: int = key or hidden // heads
     value = reader.get(prefix + "attention.value_length", "count") or head_dim
     if value != head_dim:
-        reader.fail(f"has keys of length {head_dim} but values of length {value}; unequal lengths are not supported")
+        reader.fail(
+            f"has keys of length {head_dim} but values of length {value}; unequal lengths are not supported"
+        )
     rotary = reader.get(prefix + "rope.dimension_count", "count") or head_dim
     if rotary != head_dim:
         reader.fail(f"metadata key {prefix + 'rope.dimension_count'!r} is {rotary}, expected the head length {head_dim}; "
@@ -136,7 +160,7 @@ def _head_dim(reader: Reader, prefix: str, heads: int, hidden: int) -> int:
 def _vocab_size(reader: Reader, prefix: str, embedding_rows: int) -> int:
     stated = reader.get(prefix + "vocab_size", "count")
     if stated is not None and stated != embedding_rows:
-        reader.fail(f"metadata key {prefix + 'vocab_size'!r} is {stated}, but tensor 'token_embd.weight' has {embedding_rows} rows")
+        reader.fail(
+            f"metadata key {prefix + 'vocab_size'!r} is {stated}, but tensor 'token_embd.weight' has {embedding_rows} rows"
+        )
     return embedding_rows
-
-

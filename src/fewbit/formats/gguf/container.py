@@ -1,12 +1,13 @@
 """The GGUF container: header, metadata, tensor infos. Everything is checked here, before any tensor is read.
 
-    magic "GGUF" | version u32 | tensor count u64 | metadata count u64 | metadata | tensor infos | padding | tensor data
-    tensor info: name | n_dims u32 | extents u64[n_dims], the contiguous one first | type u32 | offset u64 into the data
+magic "GGUF" | version u32 | tensor count u64 | metadata count u64 | metadata | tensor infos | padding | tensor data
+tensor info: name | n_dims u32 | extents u64[n_dims], the contiguous one first | type u32 | offset u64 into the data
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.gguf.cursor import Cursor
@@ -65,7 +66,9 @@ def _version(cursor: Cursor) -> int:
     if version not in VERSIONS:
         if int.from_bytes(version.to_bytes(4, "little"), "big") in (1, *VERSIONS):
             cursor.fail("is a big-endian GGUF file, which fewbit does not read; convert it to little-endian")
-        cursor.fail(f"has GGUF version {version}, expected 2 or 3; convert the model again with current tools")
+        cursor.fail(
+            f"has GGUF version {version}, expected 2 or 3; convert the model again with current tools"
+        )
     return version
 
 
@@ -88,13 +91,17 @@ def _tensor_info(cursor: Cursor, index: int) -> tuple[str, GgufType, tuple[int, 
     for extent in extents:
         elems *= extent
     if not 0 < elems <= MAX_ELEMS:
-        cursor.fail(f"tensor {name!r} has extents {list(extents)}, that is {elems} elements, expected 1 to 2^62")
+        cursor.fail(
+            f"tensor {name!r} has extents {list(extents)}, that is {elems} elements, expected 1 to 2^62"
+        )
     kind_id = int(cursor.number("I", f"type of tensor {name!r}"))
     kind = TYPES.get(kind_id)
     if kind is None:
         known = ", ".join(t.name for t in TYPES.values())
         if kind_id in UNSUPPORTED:
-            cursor.fail(f"tensor {name!r} has type {UNSUPPORTED[kind_id]}, which is not supported yet; supported: {known}")
+            cursor.fail(
+                f"tensor {name!r} has type {UNSUPPORTED[kind_id]}, which is not supported yet; supported: {known}"
+            )
         cursor.fail(f"tensor {name!r} has the unknown type id {kind_id}; supported: {known}")
     if extents[0] % kind.block:
         cursor.fail(
@@ -105,13 +112,22 @@ def _tensor_info(cursor: Cursor, index: int) -> tuple[str, GgufType, tuple[int, 
 
 
 def _place(
-    cursor: Cursor, size: int, data_start: int, alignment: int, name: str, kind: GgufType, shape: tuple[int, ...], offset: int
+    cursor: Cursor,
+    size: int,
+    data_start: int,
+    alignment: int,
+    name: str,
+    kind: GgufType,
+    shape: tuple[int, ...],
+    offset: int,
 ) -> DiskTensor:
     count = kind.row_bytes(shape[-1])
     for extent in shape[:-1]:
         count *= extent
     if offset % alignment:
-        cursor.fail(f"tensor {name!r} begins at data offset {offset}, expected a multiple of the alignment {alignment}")
+        cursor.fail(
+            f"tensor {name!r} begins at data offset {offset}, expected a multiple of the alignment {alignment}"
+        )
     start = data_start + offset
     if start + count > size:
         cursor.fail(
@@ -123,7 +139,7 @@ def _place(
 
 def _check_overlaps(cursor: Cursor, tensors: dict[str, DiskTensor]) -> None:
     ordered = sorted(tensors.values(), key=lambda t: (t.start, t.bytes))
-    for left, right in zip(ordered, ordered[1:]):
+    for left, right in pairwise(ordered):
         if left.start + left.bytes > right.start:
             cursor.fail(
                 f"tensors {left.name!r} (bytes {left.start} to {left.start + left.bytes}) and {right.name!r} (from byte "

@@ -70,7 +70,9 @@ class Cursor:
         """A u64 count of items that take at least `least_bytes` each; refused when they cannot fit the rest of the file."""
         value = int(self.number("Q", what))
         if value * least_bytes > self.remaining:
-            self.fail(f"{what} is {value}, more than the {self.remaining} bytes left in the file can hold; it is corrupt")
+            self.fail(
+                f"{what} is {value}, more than the {self.remaining} bytes left in the file can hold; it is corrupt"
+            )
         return value
 
     def string(self, what: str) -> str:

@@ -22,7 +22,19 @@ from fewbit.schemes.plain import scheme as plain
 from fewbit.schemes.reference import quantize
 from fewbit.spec.scheme import QuantTensor
 
-_ARRAY_TYPES = {"u1": 0, "i1": 1, "u2": 2, "i2": 3, "u4": 4, "i4": 5, "f4": 6, "b1": 7, "u8": 10, "i8": 11, "f8": 12}
+_ARRAY_TYPES = {
+    "u1": 0,
+    "i1": 1,
+    "u2": 2,
+    "i2": 3,
+    "u4": 4,
+    "i4": 5,
+    "f4": 6,
+    "b1": 7,
+    "u8": 10,
+    "i8": 11,
+    "f8": 12,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +82,9 @@ def gguf_bytes(
     return header + bytes(-len(header) % alignment) + data
 
 
-def write_gguf(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, QuantTensor | RawTensor], **options: Any) -> Path:
+def write_gguf(
+    path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, QuantTensor | RawTensor], **options: Any
+) -> Path:
     path.write_bytes(gguf_bytes(metadata, tensors, **options))
     return path
 
@@ -79,7 +93,9 @@ def raw_tensor(tensor: QuantTensor) -> RawTensor:
     return RawTensor(BY_SCHEME[tensor.scheme].id, tensor.shape[::-1], encode(tensor).tobytes())
 
 
-def tiny_gguf(path: Path, scheme: str = "u4g32o", architecture: str = "llama", seed: int = 0, **changes: Any) -> Path:
+def tiny_gguf(
+    path: Path, scheme: str = "u4g32o", architecture: str = "llama", seed: int = 0, **changes: Any
+) -> Path:
     """A random model of one scheme (norms and biases F32). `changes` go to the config; q and k rows are permuted for llama."""
     path.write_bytes(gguf_bytes(*tiny_gguf_parts(scheme, architecture, seed, **changes)))
     return path

@@ -50,7 +50,9 @@ COMMON = (
     Key("rope.scaling.yarn_beta_slow", "positive"),
     Key("expert_count", "float", only=(0,)),
     Key("expert_used_count", "float", only=(0,)),
-    Key("tensor_data_layout", "string", only=("Meta AI original pth",)),  # the row order that every llama GGUF has
+    Key(
+        "tensor_data_layout", "string", only=("Meta AI original pth",)
+    ),  # the row order that every llama GGUF has
     Key("pooling_type", "float", only=(0,)),
 )
 

@@ -10,7 +10,18 @@ from fewbit.schemes.arrays import Array
 Value = bool | int | float | str | StringArray | Array
 
 BOOL, STRING, ARRAY = 7, 8, 9
-NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 10: "Q", 11: "q", 12: "d"}  # type id: struct code
+NUMBERS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    10: "Q",
+    11: "q",
+    12: "d",
+}  # type id: struct code
 NAMES = {
     0: "u8", 1: "i8", 2: "u16", 3: "i16", 4: "u32", 5: "i32", 6: "f32", 7: "bool", 8: "string", 9: "array",
     10: "u64", 11: "i64", 12: "f64",
@@ -42,11 +53,15 @@ def _value(cursor: Cursor, kind: int, key: str) -> Value:
         cursor.fail(f"metadata key {key!r} has value type {kind}, expected one of 0 to 12; it is corrupt")
     kind = int(cursor.number("I", f"element type of metadata key {key!r}"))
     if kind == ARRAY:
-        cursor.fail(f"metadata key {key!r} is an array of arrays, which no model uses and fewbit does not read")
+        cursor.fail(
+            f"metadata key {key!r} is an array of arrays, which no model uses and fewbit does not read"
+        )
     if kind == STRING:
         return cursor.strings(cursor.count(f"element count of metadata key {key!r}", 8), what)
     if kind != BOOL and kind not in NUMBERS:
-        cursor.fail(f"metadata key {key!r} is an array of type {kind}, expected one of 0 to 12; it is corrupt")
+        cursor.fail(
+            f"metadata key {key!r} is an array of type {kind}, expected one of 0 to 12; it is corrupt"
+        )
     element = np.dtype("<" + NUMBERS.get(kind, "B"))
     items = cursor.count(f"element count of metadata key {key!r}", element.itemsize)
     array: Array = cursor.array(items, element.itemsize, what).view(element)

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from fewbit.formats.gguf.keys import Architecture
 from fewbit.spec.refusal import CheckpointError
 
-ROPE_FACTORS = "rope_freqs.weight"  # not a weight: divisors of the rotary frequencies, which become config keys
+ROPE_FACTORS = (
+    "rope_freqs.weight"  # not a weight: divisors of the rotary frequencies, which become config keys
+)
 
 _OUTER = {
     "token_embd.weight": "model.embed_tokens.weight",
@@ -47,7 +49,9 @@ def canonical_name(disk_name: str, architecture: Architecture, layers: int) -> s
     return None if target is None else f"model.layers.{layer}.{target}.{role}"
 
 
-def canonical_names(disk_names: Iterable[str], architecture: Architecture, layers: int, where: str) -> dict[str, str]:
+def canonical_names(
+    disk_names: Iterable[str], architecture: Architecture, layers: int, where: str
+) -> dict[str, str]:
     """Canonical name to disk name. Every tensor is mapped or refused by name; none is dropped."""
     names: dict[str, str] = {}
     for disk_name in disk_names:

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
-_LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
+_LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 _TEKKEN = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
@@ -36,7 +34,8 @@ class PreTokenizer:
 
     def json(self) -> dict[str, Any]:
         splits: list[dict[str, Any]] = [
-            {"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False} for p in self.patterns
+            {"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False}
+            for p in self.patterns
         ]
         to_bytes = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
         return {"type": "Sequence", "pretokenizers": [*splits, to_bytes]}
@@ -55,6 +54,8 @@ PRE_TOKENIZERS: dict[str, PreTokenizer] = {
     "tekken": PreTokenizer((_TEKKEN,), ignore_merges=True, add_bos=True),
     "qwen2": PreTokenizer((_QWEN2,), normalizer="NFC"),
     "deepseek-r1-qwen": PreTokenizer((_QWEN2,), normalizer="NFC"),
-    "deepseek-llm": PreTokenizer((r"[\r\n]", _DEEPSEEK_LETTERS, r"\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", _CJK, r"\p{N}+")),
+    "deepseek-llm": PreTokenizer(
+        (r"[\r\n]", _DEEPSEEK_LETTERS, r"\s?[!-/:-~！-／：-～‘-‟　-。]+", r"\s+$", _CJK, r"\p{N}+")
+    ),
     "deepseek-coder": PreTokenizer((r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _CJK, r"\p{N}")),
 }

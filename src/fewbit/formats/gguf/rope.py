@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from fewbit.formats.gguf.config import Reader
 
 
-def rope_scaling(reader: Reader, prefix: str, config: dict[str, Any], factors: Array | None) -> dict[str, Any] | None:
+def rope_scaling(
+    reader: Reader, prefix: str, config: dict[str, Any], factors: Array | None
+) -> dict[str, Any] | None:
     scaling = prefix + "rope.scaling."
     kind = reader.get(scaling + "type", "string")
     factor = reader.get(scaling + "factor", "positive")
@@ -22,7 +24,9 @@ def rope_scaling(reader: Reader, prefix: str, config: dict[str, Any], factors: A
         kind = "linear"  # files from before the type key
     if factors is not None:
         if kind not in (None, "none"):
-            reader.fail(f"has both rope scaling {kind!r} and a tensor 'rope_freqs.weight'; expected one of them")
+            reader.fail(
+                f"has both rope scaling {kind!r} and a tensor 'rope_freqs.weight'; expected one of them"
+            )
         return _llama3(reader, config, factors)
     match kind:
         case None | "none":
@@ -31,13 +35,17 @@ def rope_scaling(reader: Reader, prefix: str, config: dict[str, Any], factors: A
             return {"rope_type": "linear", "factor": factor or old_linear or 1.0}
         case "yarn":
             return _yarn(reader, scaling, config, factor)
-    reader.fail(f"metadata key {scaling + 'type'!r} is {kind!r}, which is not supported (supported: none, linear, yarn)")
+    reader.fail(
+        f"metadata key {scaling + 'type'!r} is {kind!r}, which is not supported (supported: none, linear, yarn)"
+    )
 
 
 def _yarn(reader: Reader, scaling: str, config: dict[str, Any], factor: float | None) -> dict[str, Any]:
     original = reader.get(scaling + "original_context_length", "count")
     if factor is None or original is None:
-        reader.fail(f"has rope scaling 'yarn' without {scaling}factor or {scaling}original_context_length; it needs both")
+        reader.fail(
+            f"has rope scaling 'yarn' without {scaling}factor or {scaling}original_context_length; it needs both"
+        )
     result = {"rope_type": "yarn", "factor": factor, "original_max_position_embeddings": original}
     for suffix in ("beta_fast", "beta_slow"):
         value = reader.get(f"{scaling}yarn_{suffix}", "positive")
@@ -45,7 +53,9 @@ def _yarn(reader: Reader, scaling: str, config: dict[str, Any], factor: float | 
             result[suffix] = value
     for key in ("attn_factor", "yarn_attn_factor"):
         stated = reader.get(scaling + key, "positive")
-        if stated is not None and stated != 1.0:  # the file's factor multiplies yarn's own, Hugging Face's replaces it
+        if (
+            stated is not None and stated != 1.0
+        ):  # the file's factor multiplies yarn's own, Hugging Face's replaces it
             result["attention_factor"] = stated * (0.1 * math.log(factor) + 1.0)
     return result
 
@@ -78,5 +88,7 @@ def llama3_divisors(head_dim: int, theta: float, scaling: dict[str, Any]) -> Arr
     wavelength = 2 * np.pi * theta ** (np.arange(0, head_dim, 2) / head_dim)
     smooth = (original / wavelength - low) / (high - low)
     between = 1 / ((1 - smooth) / factor + smooth)
-    divisors: Array = np.where(wavelength < original / high, 1.0, np.where(wavelength > original / low, factor, between))
+    divisors: Array = np.where(
+        wavelength < original / high, 1.0, np.where(wavelength > original / low, factor, between)
+    )
     return divisors

@@ -9,7 +9,15 @@ from fewbit.formats.gguf.config import Reader
 from fewbit.formats.gguf.tokenizer_bpe import byte_level_bpe, pre_tokenizer
 from fewbit.formats.gguf.tokenizer_spm import sentencepiece_bpe
 from fewbit.formats.gguf.vocabulary import (
-    CONTROL, MODELS, PREFIX, UNKNOWN, Vocabulary, number_array, read_vocabulary, string_array, token_id,
+    CONTROL,
+    MODELS,
+    PREFIX,
+    UNKNOWN,
+    Vocabulary,
+    number_array,
+    read_vocabulary,
+    string_array,
+    token_id,
 )  # fmt: skip
 
 # Files name one end token, but chat models end a turn with another: control tokens of these texts end a turn too.
@@ -28,7 +36,9 @@ def check_tokenizer(reader: Reader, rows: int) -> None:
         reader.fail(f"tokenizer model {model!r} is not supported (supported: {', '.join(MODELS)})")
     count = string_array(reader, "tokens").count
     if count != rows:
-        reader.fail(f"metadata key {PREFIX + 'tokens'!r} has {count} tokens, but tensor 'token_embd.weight' has {rows} rows")
+        reader.fail(
+            f"metadata key {PREFIX + 'tokens'!r} has {count} tokens, but tensor 'token_embd.weight' has {rows} rows"
+        )
     number_array(reader, "token_type", "iu", count)
     if model == "gpt2":
         pre_tokenizer(reader)
@@ -36,9 +46,13 @@ def check_tokenizer(reader: Reader, rows: int) -> None:
     else:
         number_array(reader, "scores", "fi", count)
     if reader.get(PREFIX + "add_eos_token", "bool"):
-        reader.fail(f"metadata key {PREFIX + 'add_eos_token'!r} is true: prompts that end in an end token are not supported")
+        reader.fail(
+            f"metadata key {PREFIX + 'add_eos_token'!r} is true: prompts that end in an end token are not supported"
+        )
     if add_bos(reader, model) and token_id(reader, "bos_token_id", count) is None:
-        reader.fail(f"prompts begin with a begin token, but metadata key {PREFIX + 'bos_token_id'!r} is absent")
+        reader.fail(
+            f"prompts begin with a begin token, but metadata key {PREFIX + 'bos_token_id'!r} is absent"
+        )
     for key in ("eos_token_id", "eot_token_id", "eom_token_id", "padding_token_id"):
         token_id(reader, key, count)
 
@@ -80,6 +94,8 @@ def _end_ids(reader: Reader, vocabulary: Vocabulary) -> tuple[int, ...]:
     count = len(vocabulary.tokens)
     named = [token_id(reader, key, count) for key in ("eos_token_id", "eot_token_id", "eom_token_id")]
     by_text = [
-        i for i, kind in enumerate(vocabulary.types) if kind == CONTROL and vocabulary.tokens[i] in END_OF_TURN
+        i
+        for i, kind in enumerate(vocabulary.types)
+        if kind == CONTROL and vocabulary.tokens[i] in END_OF_TURN
     ]
     return tuple(dict.fromkeys(i for i in (*named, *by_text) if i is not None))

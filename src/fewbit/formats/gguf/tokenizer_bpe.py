@@ -12,7 +12,9 @@ from fewbit.formats.gguf.vocabulary import PREFIX, Vocabulary, string_array
 def pre_tokenizer(reader: Reader) -> PreTokenizer:
     name = reader.get(PREFIX + "pre", "string")
     if name is None:
-        reader.fail(f"has no metadata key {PREFIX + 'pre'!r}, so its text splitting is unknown; convert the model again")
+        reader.fail(
+            f"has no metadata key {PREFIX + 'pre'!r}, so its text splitting is unknown; convert the model again"
+        )
     if name not in PRE_TOKENIZERS:
         reader.fail(f"pre-tokenizer {name!r} is not supported (supported: {', '.join(PRE_TOKENIZERS)})")
     return PRE_TOKENIZERS[name]
@@ -41,6 +43,8 @@ def _merges(reader: Reader, ids: dict[str, int]) -> list[tuple[str, str]]:
         space = merge.find(" ", 1)  # a token may begin with the space itself
         left, right = merge[:space], merge[space + 1 :]
         if space < 0 or left not in ids or right not in ids or left + right not in ids:
-            reader.fail(f"metadata key {PREFIX + 'merges'!r}[{index}] is {merge!r}, expected two tokens whose join is a token")
+            reader.fail(
+                f"metadata key {PREFIX + 'merges'!r}[{index}] is {merge!r}, expected two tokens whose join is a token"
+            )
         pairs.append((left, right))
     return pairs

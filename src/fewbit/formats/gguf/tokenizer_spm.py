@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fewbit.formats.gguf.vocabulary import BYTE, NORMAL, PREFIX, UNKNOWN, USER_DEFINED, Vocabulary, number_array
+from fewbit.formats.gguf.vocabulary import (
+    BYTE,
+    NORMAL,
+    PREFIX,
+    UNKNOWN,
+    USER_DEFINED,
+    Vocabulary,
+    number_array,
+)
 
 SPACE = "▁"
 
@@ -17,10 +25,14 @@ def sentencepiece_bpe(vocabulary: Vocabulary) -> dict[str, Any]:
     reader, types = vocabulary.reader, vocabulary.types
     ids = vocabulary.ids()
     if UNKNOWN not in types:
-        reader.fail(f"metadata key {PREFIX + 'token_type'!r} marks no token as unknown, which this vocabulary needs")
+        reader.fail(
+            f"metadata key {PREFIX + 'token_type'!r} marks no token as unknown, which this vocabulary needs"
+        )
     missing = [b for b in range(256) if types[ids.get(f"<0x{b:02X}>", 0)] != BYTE]
     if missing:
-        reader.fail(f"token '<0x{missing[0]:02X}>' is absent or not of type byte; text could not be written without it")
+        reader.fail(
+            f"token '<0x{missing[0]:02X}>' is absent or not of type byte; text could not be written without it"
+        )
     prefix = reader.get(PREFIX + "add_space_prefix", "bool")
     prefix = True if prefix is None else prefix
     replace = {"type": "Replace", "pattern": {"String": " "}, "content": SPACE}

@@ -11,8 +11,6 @@ from fewbit.schemes.arrays import Array
 from fewbit.schemes.plain import scheme as plain
 from fewbit.spec.scheme import Scheme
 
-Codec = Callable[[Array, Mapping[str, Array]], None]
-
 
 @dataclass(frozen=True, slots=True)
 class GgufType:
@@ -26,8 +24,8 @@ class GgufType:
     block: int
     block_bytes: int
     scheme: Scheme
-    unpack: Codec | None = None
-    pack: Codec | None = None
+    unpack: Callable[[Array, Mapping[str, Array]], None] | None = None
+    pack: Callable[[Mapping[str, Array], Array], None] | None = None
 
     def row_bytes(self, k: int) -> int:
         return k // self.block * self.block_bytes

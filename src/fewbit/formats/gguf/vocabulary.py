@@ -54,7 +54,9 @@ def number_array(reader: Reader, key: str, kinds: str, count: int) -> Array:
         reader.fail(f"metadata key {PREFIX + key!r} is {'absent' if value is None else 'of another type'}, "
                     "expected an array of numbers")  # fmt: skip
     if len(value) != count:
-        reader.fail(f"metadata key {PREFIX + key!r} has {len(value)} elements, expected {count}, one for each token")
+        reader.fail(
+            f"metadata key {PREFIX + key!r} has {len(value)} elements, expected {count}, one for each token"
+        )
     return value
 
 

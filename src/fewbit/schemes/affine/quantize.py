@@ -22,7 +22,7 @@ def quantize(weight: Array, scheme: Scheme) -> QuantTensor:
         raise ValueError(f"K={k} is not a multiple of {scheme.block_k}, the block of scheme {scheme}")
     low, high = _extremes(weight, scheme)
     parts: dict[str, Array] = {}
-    zero = np.float32(0)
+    zero: Array = np.zeros((1, 1), np.float32)
     if scheme.offset or scheme.zero_point:
         if scheme.super_scale or scheme.zero_point:
             low, high = np.minimum(low, 0), np.maximum(high, 0)
@@ -40,7 +40,9 @@ def quantize(weight: Array, scheme: Scheme) -> QuantTensor:
             parts["offset"], zero = _store(low, scheme.offset)
     inverse = np.divide(np.float32(1), scale, out=np.zeros_like(scale), where=scale != 0)
     if scheme.zero_point:
-        point = np.clip(np.rint(scheme.codes.lowest - low * inverse), scheme.codes.lowest, scheme.codes.highest)
+        point = np.clip(
+            np.rint(scheme.codes.lowest - low * inverse), scheme.codes.lowest, scheme.codes.highest
+        )
         parts["zero_point"] = point.astype(array_dtype(scheme.zero_point))
         steps = weight * spread(inverse, n, k, scheme.granularity) + spread(point, n, k, scheme.granularity)
     else:

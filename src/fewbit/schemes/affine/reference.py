@@ -31,7 +31,9 @@ def dequantize(tensor: QuantTensor) -> Array:
     if scheme.offset:
         offset = _f32(parts["offset"], scheme.offset.name)
         if scheme.super_scale:
-            offset = -(offset * np.repeat(_f32(parts["super_offset"], scheme.super_scale.name), per_super, axis=1))
+            offset = -(
+                offset * np.repeat(_f32(parts["super_offset"], scheme.super_scale.name), per_super, axis=1)
+            )
         codes += spread(offset, n, k, scheme.granularity)
     weight: Array = codes
     return weight
@@ -55,5 +57,3 @@ def spread(part: Array, n: int, k: int, granularity: Granularity) -> Array:
 def _f32(part: Array, name: str) -> Array:
     wide: Array = widen_bf16(part) if name == "bf16" else part.astype(np.float32)
     return wide
-
-

@@ -1,0 +1,145 @@
+"""config.json, checked key by key and completed with the defaults of the model's own config class."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from fewbit.formats.plain.keys import CORE, HARMLESS, MODEL_TYPES, NEUTRAL, Key, ModelType
+from fewbit.formats.plain.rope import rope
+from fewbit.spec.refusal import CheckpointError
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    where: str
+    values: dict[str, Any]
+
+    def fail(self, message: str) -> NoReturn:
+        raise CheckpointError(f"{self.where}: {message}")
+
+    def get(self, name: str, key: Key) -> Any:
+        value = self.values.get(name)
+        if value is None:
+            if key.required:
+                self.fail(
+                    f"key {name!r} is absent, expected {_EXPECTED[key.kind]}; the model cannot be built without it"
+                )
+            return None if key.nullable and name in self.values else key.default
+        if not _is(value, key.kind):
+            self.fail(f"key {name!r} is {str(value)[:80]!r}, expected {_EXPECTED[key.kind]}")
+        if key.only and value not in key.only:
+            self.fail(
+                f"key {name!r} is {value!r}, which is not supported (supported: {', '.join(map(repr, key.only))})"
+            )
+        return value
+
+
+def read_config(reader: Reader) -> dict[str, Any]:
+    family = _family(reader)
+    declared = {**CORE, **family.keys}
+    unknown = sorted(reader.values.keys() - declared.keys() - HARMLESS - NEUTRAL.keys())
+    if unknown:
+        reader.fail(
+            f"key{'s' if len(unknown) > 1 else ''} {', '.join(map(repr, unknown[:8]))} {'are' if len(unknown) > 1 else 'is'} "
+            f"unknown for model type {family.name!r}; the model is a variant that is not supported"
+        )
+    for name, neutral in NEUTRAL.items():
+        value = reader.values.get(name)
+        if value is not None and value != neutral:
+            reader.fail(f"key {name!r} is {str(value)[:80]}, which is not supported (supported: {neutral!r})")
+    config = {name: reader.get(name, key) for name, key in declared.items()}
+    for name in ("rope_parameters", "architectures", "max_window_layers", "layer_types"):
+        config.pop(name, None)
+    config["rope_theta"], config["rope_scaling"] = rope(reader, config)
+    _complete(reader, config)
+    _check_windows(reader, config, family)
+    return config
+
+
+def _family(reader: Reader) -> ModelType:
+    quantization = reader.values.get("quantization_config") or reader.values.get("compression_config")
+    if quantization is not None:
+        method = quantization.get("quant_method") if isinstance(quantization, dict) else None
+        reader.fail(f"is quantized with the format {method or 'without a name'!r}, which is not supported yet; "
+                    "give a plain (BF16, F16, F32) checkpoint or a GGUF file")  # fmt: skip
+    if "auto_map" in reader.values:
+        reader.fail("key 'auto_map' asks for code from the checkpoint, which fewbit never runs")
+    name = reader.get("model_type", CORE["model_type"])
+    if name not in MODEL_TYPES:
+        reader.fail(f"model type {name!r} is not supported (supported: {', '.join(MODEL_TYPES)})")
+    family = MODEL_TYPES[name]
+    for architecture in reader.get("architectures", CORE["architectures"]) or ():
+        if architecture not in family.architectures:
+            reader.fail(
+                f"architecture {architecture!r} is not supported (supported: {', '.join(family.architectures)})"
+            )
+    return family
+
+
+def _complete(reader: Reader, config: dict[str, Any]) -> None:
+    heads, hidden = config["num_attention_heads"], config["hidden_size"]
+    if config["num_key_value_heads"] is None:
+        config["num_key_value_heads"] = heads
+    if heads % config["num_key_value_heads"]:
+        reader.fail(
+            f"has {heads} attention heads over {config['num_key_value_heads']} key-value heads, which do not divide"
+        )
+    if config["head_dim"] is None:
+        if hidden % heads:
+            reader.fail(
+                f"has hidden_size {hidden}, not a multiple of its {heads} attention heads, and no head_dim"
+            )
+        config["head_dim"] = hidden // heads
+    if config["head_dim"] % 2:
+        reader.fail(f"has head_dim {config['head_dim']}, expected an even number")
+
+
+def _check_windows(reader: Reader, config: dict[str, Any], family: ModelType) -> None:
+    types = reader.values.get("layer_types")
+    if types is not None and (len(types) != config["num_hidden_layers"] or len(set(types)) > 1):
+        reader.fail(
+            f"key 'layer_types' is {str(types)[:80]}, expected one kind for all {config['num_hidden_layers']} layers"
+        )
+    sliding = types is not None and types and types[0] == "sliding_attention"
+    if types and types[0] not in ("full_attention", "sliding_attention"):
+        reader.fail(f"key 'layer_types' names {types[0]!r}, which is not supported")
+    if family.name.startswith("qwen"):
+        if sliding:
+            reader.fail(
+                "key 'layer_types' asks for sliding attention, which is not supported for this model type"
+            )
+        config["sliding_window"] = None  # use_sliding_window is false, checked above
+    elif types and not sliding:
+        config["sliding_window"] = None
+
+
+_EXPECTED = {
+    "count": "a whole number from 1 to 2^31 - 1", "positive": "a finite number above 0", "number": "a finite number",
+    "bool": "true or false", "string": "a string", "ids": "a token id or a list of them", "object": "an object",
+    "strings": "a list of strings",
+}  # fmt: skip
+
+
+def _is(value: Any, kind: str) -> bool:
+    whole = type(value) is int
+    match kind:
+        case "count":
+            return whole and 0 < value < 1 << 31
+        case "positive":
+            return (whole or isinstance(value, float)) and 0 < value < math.inf
+        case "number":
+            return (whole or isinstance(value, float)) and math.isfinite(value)
+        case "bool":
+            return isinstance(value, bool)
+        case "string":
+            return isinstance(value, str)
+        case "ids":
+            return all(
+                type(v) is int and -1 <= v < 1 << 31 for v in (value if isinstance(value, list) else [value])
+            )
+        case "strings":
+            return isinstance(value, list) and all(isinstance(v, str) for v in value)
+        case _:
+            return isinstance(value, dict)

@@ -1,0 +1,101 @@
+"""Which files of a Hugging Face folder belong to the checkpoint. A name in a file never becomes a path outside the folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from fewbit.formats.sniff import SAFE_ALTERNATIVE, first_bytes, is_pickle
+from fewbit.formats.strict_json import read_object
+from fewbit.spec.refusal import CheckpointError
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+MAX_JSON_BYTES = 64 << 20
+
+
+def member(folder: Path, name: str) -> Path | None:
+    """The file `name` of the folder, None when absent. Symlinks may lead into the folder or the hub cache's blobs only."""
+    path = folder / name
+    if not os.path.lexists(path):
+        return None
+    target, home = path.resolve(), folder.resolve()
+    allowed = [home]
+    if home.parent.name == "snapshots":  # models--x--y/snapshots/<revision>/name -> models--x--y/blobs/<hash>
+        allowed.append(home.parent.parent / "blobs")
+    if target.parent not in allowed:
+        raise CheckpointError(
+            f"{path}: is a link out of its folder (to {target}); put the file itself into the folder"
+        )
+    if not target.exists():
+        raise CheckpointError(
+            f"{path}: is a link to {target}, which does not exist; fetch the checkpoint again"
+        )
+    return path
+
+
+def weight_files(folder: Path) -> tuple[list[Path], dict[str, str] | None]:
+    """The safetensors files, and the index's map of tensor name to file name where there is one."""
+    index = member(folder, INDEX)
+    if index is not None and not (folder / SINGLE).exists():
+        weight_map = _weight_map(index)
+        return [_shard(folder, index, name) for name in sorted(set(weight_map.values()))], weight_map
+    single = member(folder, SINGLE)
+    if single is None:
+        names = sorted(e.name for e in os.scandir(folder) if e.name.endswith(".safetensors"))
+        if names and names[0].startswith("adapter_"):
+            raise CheckpointError(
+                f"{folder}: holds an adapter ({names[0]}) and no model; merge it into its base model first"
+            )
+        if len(names) != 1:
+            raise CheckpointError(
+                f"{folder}: has {len(names)} safetensors files and neither {SINGLE} nor {INDEX}; the index is missing"
+            )
+        single = member(folder, names[0])
+    assert single is not None
+    _check_magic(single)
+    return [single], None
+
+
+def _weight_map(index: Path) -> dict[str, str]:
+    """`metadata.total_size` is not compared: producers disagree on tied tensors, and each shard proves its own size."""
+    value: Any = read_object(index, MAX_JSON_BYTES)
+    unknown = sorted(value.keys() - {"metadata", "weight_map"})
+    if unknown:
+        raise CheckpointError(f"{index}: key {unknown[0]!r} is unknown, expected metadata and weight_map")
+    weight_map = value.get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise CheckpointError(
+            f"{index}: key 'weight_map' is absent or empty, expected tensor names with file names"
+        )
+    for tensor, name in weight_map.items():
+        plain_name = isinstance(name, str) and name.endswith(".safetensors") and not name.startswith(".")
+        if not plain_name or "/" in name or "\\" in name or "\0" in name:
+            raise CheckpointError(
+                f"{index}: tensor {tensor!r} is said to lie in {str(name)[:80]!r}, expected the plain name of a "
+                ".safetensors file in the same folder"
+            )
+    return weight_map
+
+
+def _shard(folder: Path, index: Path, name: str) -> Path:
+    path = member(folder, name)
+    if path is None:
+        raise CheckpointError(
+            f"{index}: names the shard {name!r}, which is not in the folder; fetch the missing file"
+        )
+    _check_magic(path)
+    return path
+
+
+def _check_magic(path: Path) -> None:
+    magic = first_bytes(path)
+    if is_pickle(magic):
+        raise CheckpointError(
+            f"{path}: is a pickle checkpoint whatever its name, never opened; {SAFE_ALTERNATIVE}"
+        )
+    if magic.startswith(b"version https://git-lfs"):
+        raise CheckpointError(
+            f"{path}: is a Git LFS pointer and not the file itself; fetch it with `git lfs pull`"
+        )
