@@ -35,8 +35,8 @@ def pool(threads: int) -> int:
     return library.load().fb_pool_create(threads, None)
 
 
-def run(row: KernelRow | str, *, threads: int = 1, **fields: Any) -> None:
-    """Calls the row. Arrays become pointers and strides (of axis 0, unless given), `rows` and `seqs` may be numbers."""
+def run(row: KernelRow | str, *, threads: int = 1, capacity: int = CAPACITY, **fields: Any) -> None:
+    """Calls the row, with a workspace for `capacity` rows. Arrays become pointers and strides (of axis 0, unless given), `rows` and `seqs` may be numbers."""
     name = row if isinstance(row, str) else row.name
     op = next(r.op for r in load_rows() if r.name == name)
     lib = library.load()
@@ -58,7 +58,7 @@ def run(row: KernelRow | str, *, threads: int = 1, **fields: Any) -> None:
         elif field not in ("workspace", "reserved") and not field.endswith("_stride"):
             raise TypeError(f"{op} needs {field}")
     if kernel.contents.workspace_bytes:
-        wanted = kernel.contents.workspace_bytes(ctypes.addressof(struct), CAPACITY)
+        wanted = kernel.contents.workspace_bytes(ctypes.addressof(struct), capacity)
         alive.append(np.full(wanted, 0xFF, np.uint8))  # NaN bytes: what was not written must not be read
         struct.workspace = alive[-1].ctypes.data
     steps = (abi.Step * 1)(abi.Step(kernel, ctypes.addressof(struct), 0, 0))

@@ -1,0 +1,16 @@
+"""linear with 8-bit activations (one scale for each row and group of 32 k): chosen by `--activations 8` only.
+
+All rows of a scheme give the same bits: the integer sums are exact, and generic.h fixes the order of the rest.
+"""
+
+from fewbit.registry.declare import GROUP32, TWO_LEVEL, family
+from fewbit.spec.cell import Constraint
+
+I8 = {"activation": "i8g32", "exactness": "bitwise", "result_class": "linear_i8g32"}
+K32, K256 = (Constraint("k", multiple=32),), (Constraint("k", multiple=256),)
+ISAS = ("scalar", "avx2", "avx512_vnni")
+
+ROWS = (
+    *family("linear", isas=ISAS, schemes=GROUP32, layout="n32k32", constraints=K32, **I8),
+    *family("linear", isas=ISAS, schemes=TWO_LEVEL, layout="n32k256", constraints=K256, **I8),
+)
