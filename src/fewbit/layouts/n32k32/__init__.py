@@ -1,0 +1,1 @@
+"""Panels of 32 rows, read in one stream."""
