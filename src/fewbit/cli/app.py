@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from fewbit import __version__
 
@@ -28,6 +28,7 @@ def build() -> App:
         help="Serve quantized language models on CPUs. MODEL is a GGUF file, a Hugging Face folder, or `demo`.",
         version=__version__,
         help_format="plaintext",
+        default_parameter=Parameter(negative=()),
     )
     for name, text in COMMANDS.items():
         app.command(f"fewbit.cli.{name}:{name}", name=name, help=text)
