@@ -15,7 +15,7 @@ from fewbit.kernels.backend import Backend
 from fewbit.kernels.ops import kv_page
 from fewbit.loader import load_model
 from fewbit.schemes.arrays import widen_bf16
-from fewbit.schemes.reference import quantize
+from fewbit.schemes.reference import dequantize, quantize
 from fewbit.spec.dtype import BF16, F32, DType
 from fewbit.spec.scheme import QuantTensor, Scheme
 
@@ -27,7 +27,7 @@ class ArrayCheckpoint:
     """A checkpoint held in memory: what a format would give."""
 
     model_type: str
-    config: Mapping[str, Any]
+    config: dict[str, Any]
     held: dict[str, QuantTensor]
     format: str = "arrays"
     path: Path = Path("arrays")
@@ -47,6 +47,11 @@ class ArrayCheckpoint:
 
     def close(self) -> None:
         pass
+
+    def dequantized(self) -> ArrayCheckpoint:
+        """The same numbers, all plain f32."""
+        held = {name: quantize(dequantize(tensor), PLAIN) for name, tensor in self.held.items()}
+        return ArrayCheckpoint(self.model_type, self.config, held)
 
 
 def checkpoint_of(model: Any, schemes: Mapping[str, Scheme] | None = None) -> ArrayCheckpoint:
@@ -112,3 +117,36 @@ class Driver:
             held = kv_page.load(*split, pages, self.lengths[sequence])
             found.append(tuple(widen_bf16(part) if part.dtype == np.uint16 else part for part in held))
         return found
+
+
+def plain_llama(
+    schemes: Mapping[str, Scheme] | None = None, *, tied: bool = False, bias: bool = False, hidden: int = 64, inner: int = 96
+) -> ArrayCheckpoint:
+    """A two-layer llama of random weights, without transformers; `schemes` as in `checkpoint_of`."""
+    heads, kv_heads, dim, vocab = 4, 2, hidden // 4, 160
+    config = {
+        "hidden_size": hidden, "intermediate_size": inner, "num_hidden_layers": 2, "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads, "vocab_size": vocab, "max_position_embeddings": 256,
+        "tie_word_embeddings": tied, "attention_bias": bias,
+    }  # fmt: skip
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (vocab, hidden), "model.norm.weight": (hidden,)}
+    if not tied:
+        shapes["lm_head.weight"] = (vocab, hidden)
+    for i in range(2):
+        at = f"model.layers.{i}."
+        projections = {
+            "self_attn.q_proj": (heads * dim, hidden), "self_attn.k_proj": (kv_heads * dim, hidden),
+            "self_attn.v_proj": (kv_heads * dim, hidden), "self_attn.o_proj": (hidden, heads * dim),
+            "mlp.gate_proj": (inner, hidden), "mlp.up_proj": (inner, hidden), "mlp.down_proj": (hidden, inner),
+        }  # fmt: skip
+        shapes |= {f"{at}{name}.weight": shape for name, shape in projections.items()}
+        shapes |= {f"{at}{name}.bias": shape[:1] for name, shape in projections.items() if bias and "attn" in name}
+        shapes |= {f"{at}{name}.weight": (hidden,) for name in ("input_layernorm", "post_attention_layernorm")}
+    rng = np.random.default_rng(17)
+    held = {}
+    for name, shape in shapes.items():
+        value = rng.standard_normal(shape).astype(np.float32)
+        value = value * shape[1] ** -0.5 if len(shape) == 2 else value * 0.2 + ("norm" in name)
+        scheme = next((s for part, s in (schemes or {}).items() if part in name and len(shape) == 2), PLAIN)
+        held[name] = quantize(value.astype(np.float32), scheme)
+    return ArrayCheckpoint("llama", config, held)

@@ -155,6 +155,12 @@ class Runner:
             result[start : start + len(piece)] = logits[: len(piece)]
         return result
 
+    def buffers(self) -> list[Buffer]:
+        """Everything that the runner allocated, the cache and the model's working buffers included."""
+        fields = [getattr(group, name) for group in (self._inputs, self._working) for name in group.__dataclass_fields__]
+        caches = [buffer for cache in self._caches for buffer in (cache.keys, cache.values)]
+        return [*fields, *self._sampling.values(), *self._sampled.values(), *caches, self._gathered, self._logits]
+
     def _fill(self, batch: BatchInput, *, sampled: bool = True) -> int:
         """Copies the batch into the fixed buffers; returns its rows."""
         rows, seqs, count = len(batch.token_ids), len(batch.kv_len), len(batch.sample_rows)

@@ -149,12 +149,10 @@ def _windows(c: Mapping[str, Any], member: Member, config: Mapping[str, Any]) ->
         case "by_layer" if c["use_sliding_window"] and window:
             first = QWEN_WINDOW_LAYERS if c["max_window_layers"] is None else c["max_window_layers"]
             types = c["layer_types"] or ["full_attention"] * min(first, layers) + ["sliding_attention"] * (layers - first)
-        case "by_layer":
-            types = c["layer_types"] or ["full_attention"] * layers
+        case "never" if window:
+            raise CheckpointError(f"config has sliding_window = {window!r}, which this architecture does not use; expected null")
         case _:
-            if window:
-                raise CheckpointError(f"config has sliding_window = {window!r}, which this architecture does not use; expected null")
-            types = ["full_attention"] * layers
+            types = c["layer_types"] or ["full_attention"] * layers
     return _windows_by_type(types, layers, window if c["use_sliding_window"] else None)
 
 
