@@ -1,0 +1,2 @@
+#include "gather_rows.h"
+#include "generic.h"
