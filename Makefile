@@ -77,7 +77,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache
+	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 	$(RUN) tools/size_budget.py --check
 	$(RUN) tools/gen_docs.py --check
 	$(RUN) tools/gen_ci_matrix.py --check

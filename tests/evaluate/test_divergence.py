@@ -19,7 +19,7 @@ def test_log_softmax_is_exact_far_from_zero():
 def test_perplexity_of_a_uniform_model_is_its_vocabulary():
     tally = Tally()
     tally.add(log_softmax(np.zeros((5, 32), np.float32)), np.arange(5))
-    assert tally.perplexity == pytest.approx(32)
+    assert tally.figures()["perplexity"] == pytest.approx(32)
 
 
 def test_divergences_by_hand():
@@ -31,6 +31,7 @@ def test_divergences_by_hand():
     assert figures["kl_mean"] == pytest.approx(kl / 2)
     assert figures["kl_max"] == pytest.approx(kl)
     assert figures["top1_agreement"] == 0.5
+    assert figures["reference_perplexity"] == pytest.approx(math.sqrt(1 / (0.5 * 0.2)))
     assert figures["dlogp_mean"] == pytest.approx(math.log(2) / 2)
     assert figures["dlogp_max"] == pytest.approx(math.log(2))
     assert figures["nll_mean"] == pytest.approx(-(math.log(0.25) + math.log(0.2)) / 2)

@@ -24,6 +24,10 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return wide
 
 
+def perplexity(nll_mean: float) -> float:
+    return math.exp(nll_mean) if nll_mean < 700 else math.inf
+
+
 @dataclass(slots=True)
 class Tally:
     """Sums over the tokens scored so far; the divergences stay zero while no reference is given."""
@@ -31,6 +35,7 @@ class Tally:
     tokens: int = 0
     nll: float = 0.0
     compared: int = 0
+    reference_nll: float = 0.0
     kl: float = 0.0
     kl_max: float = 0.0
     agreeing: int = 0
@@ -61,26 +66,23 @@ class Tally:
         kl = np.maximum((probability * gap).sum(axis=1), 0.0)
         difference = np.abs(chosen - reference[rows, targets])
         self.compared += len(targets)
+        self.reference_nll -= float(reference[rows, targets].sum())
         self.kl += float(kl.sum())
         self.kl_max = max(self.kl_max, float(kl.max()))
         self.agreeing += int((logprobs.argmax(axis=1) == reference.argmax(axis=1)).sum())
         self.dlogp += float(difference.sum())
         self.dlogp_max = max(self.dlogp_max, float(difference.max()))
 
-    @property
-    def perplexity(self) -> float:
-        mean = self.nll / self.tokens
-        return math.exp(mean) if mean < 700 else math.inf
-
     def figures(self) -> dict[str, float]:
         """By name, as --json prints them."""
         found: dict[str, float] = {
             "tokens": self.tokens,
             "nll_mean": self.nll / self.tokens,
-            "perplexity": self.perplexity,
+            "perplexity": perplexity(self.nll / self.tokens),
         }
         if self.compared:
             found |= {
+                "reference_perplexity": perplexity(self.reference_nll / self.compared),
                 "kl_mean": self.kl / self.compared,
                 "kl_max": self.kl_max,
                 "top1_agreement": self.agreeing / self.compared,
