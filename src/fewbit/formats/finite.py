@@ -28,10 +28,10 @@ def check_finite(tensor: QuantTensor, file: Path, disk_name: str, first_row: int
                 bad = np.argwhere((piece & exponent) == exponent)[0]
                 row = first_row + start + int(bad[0])
                 what = "weight" if role == "codes" else role
-                value = "NaN" if np.isnan(_value(piece[tuple(bad)], element.name)) else "infinite"
+                value = "a NaN" if np.isnan(_value(piece[tuple(bad)], element.name)) else "an infinite"
                 at = f"row {row}" + (f", column {int(bad[1])}" if len(bad) > 1 else "")
                 raise CheckpointError(
-                    f"{file}: tensor {disk_name!r} has a {value} {what} at {at}, expected finite numbers; the checkpoint "
+                    f"{file}: tensor {disk_name!r} has {value} {what} at {at}, expected finite numbers; the checkpoint "
                     "is broken, fetch or convert it again"
                 )
 
