@@ -6,6 +6,7 @@
 #include "merge.h"
 #include "simd/math.h"
 #include "simd/unroll.h"
+#include "softmax.h"
 #include "work.h"
 
 namespace fb::FB_ISA {
@@ -73,8 +74,7 @@ struct F32Chunk {
   void load(const Item& item) {
     const f32x16 scale = f32x16::broadcast(a.scale);
     for (int64_t r = 0; r < item.rows; ++r) {
-      const int64_t folded = item.first_row + r, head = item.kv_head * item.group + folded % item.group;
-      const float* from = a.q + (a.q_start[item.seq] + folded / item.group) * a.q_stride + head * head_dim;
+      const float* from = query_of(a, item, r);
       for (int64_t d = 0; d < head_dim; d += kLanes) (f32x16::load(from + d) * scale).store(q + r * head_dim + d);
     }
   }
@@ -119,10 +119,7 @@ struct F32Chunk {
     return values[t / FB_PAGE_TOKENS] + static_cast<int64_t>(t % FB_PAGE_TOKENS / 2) * head_dim;
   }
 
-  // Clipped to the chunk and counted from its start.
-  TokenRange inside(TokenRange t) const {
-    return {t.begin > start ? t.begin - start : 0, t.end < start + kChunkTokens ? t.end - start : kChunkTokens};
-  }
+  TokenRange inside(TokenRange t) const { return within_chunk(t, start); }
 
   template <int R>
   struct Tile {
@@ -190,26 +187,14 @@ struct F32Chunk {
 
   // Scores of a row -> exp(score - maximum), in place; token t in lane t % 16. Unseen tokens weigh 0.
   __attribute__((noinline)) void softmax(int64_t r, TokenRange seen) {
-    const f32x16 nothing = f32x16::broadcast(-__builtin_inff());
-    float* row = scores + r * kChunkTokens;
     states[r] = {-__builtin_inff(), 0.0f};
     if (seen.empty()) return;
-    f32x16 highest = nothing;
-    const int64_t begin = seen.begin / 16 * 16, end = (seen.end + 15) / 16 * 16;
-    for (int64_t t = begin; t < end; t += 16) {
-      f32x16 s = f32x16::load(row + t);
-      if (t < seen.begin || t + 16 > seen.end) {
-        const i32x16 token = i32x16::broadcast(static_cast<int32_t>(t)) + i32x16::iota();
-        s = select(less(token, i32x16::broadcast(static_cast<int32_t>(seen.begin))), nothing, s);
-        s = select(less(token, i32x16::broadcast(static_cast<int32_t>(seen.end))), s, nothing);
-        s.store(row + t);
-      }
-      highest = max(highest, s);
-    }
-    const float m = reduce_max(highest);
+    float* row = scores + r * kChunkTokens;
+    const float m = mask_and_find_highest(row, seen);
+    const TokenRange groups = whole_groups(seen);
     const f32x16 maximum = f32x16::broadcast(m);
     f32x16 sum = f32x16::zero();
-    for (int64_t t = begin; t < end; t += 16) {
+    for (int64_t t = groups.begin; t < groups.end; t += kLanes) {
       const f32x16 p = exp_nonpositive(f32x16::load(row + t) - maximum);
       p.store(row + t);
       sum = sum + p;

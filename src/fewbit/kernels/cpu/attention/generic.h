@@ -14,14 +14,8 @@
 
 namespace fb::FB_ISA {
 
-FB_INLINE float* output_of(const fb_attention_args& a, const Item& item, int64_t r) {
-  const int64_t folded = item.first_row + r, head = item.kv_head * item.group + folded % item.group;
-  return a.out + (a.q_start[item.seq] + folded / item.group) * a.out_stride + head * a.head_dim;
-}
-
 FB_INLINE bool sees_chunk(const Item& item, int64_t r, int64_t chunk) {
-  const TokenRange t = item.visible(r);
-  return t.begin < (chunk + 1) * kChunkTokens && t.end > chunk * kChunkTokens;
+  return !within_chunk(item.visible(r), chunk * kChunkTokens).empty();
 }
 
 FB_INLINE void write_zeros(const fb_attention_args& a, const Item& item, int64_t r) {

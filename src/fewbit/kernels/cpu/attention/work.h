@@ -17,6 +17,11 @@ struct TokenRange {
   FB_INLINE bool empty() const { return begin >= end; }
 };
 
+// `t` clipped to the chunk that starts at token `start`, and counted from there.
+FB_INLINE TokenRange within_chunk(TokenRange t, int64_t start) {
+  return {t.begin > start ? t.begin - start : 0, t.end < start + kChunkTokens ? t.end - start : kChunkTokens};
+}
+
 struct Item {
   int64_t seq, kv_head;
   int64_t first_row, rows;  // folded rows of the sequence
@@ -39,6 +44,16 @@ struct Item {
     return (t.empty() ? 1 : t.end - t.begin) * cost_of_token();
   }
 };
+
+// Folded row r of the item in q and out.
+FB_INLINE int64_t token_of(const fb_attention_args& a, const Item& item, int64_t r) { return a.q_start[item.seq] + (item.first_row + r) / item.group; }
+FB_INLINE int64_t head_of(const Item& item, int64_t r) { return item.kv_head * item.group + (item.first_row + r) % item.group; }
+FB_INLINE const float* query_of(const fb_attention_args& a, const Item& item, int64_t r) {
+  return a.q + token_of(a, item, r) * a.q_stride + head_of(item, r) * a.head_dim;
+}
+FB_INLINE float* output_of(const fb_attention_args& a, const Item& item, int64_t r) {
+  return a.out + token_of(a, item, r) * a.out_stride + head_of(item, r) * a.head_dim;
+}
 
 // The items of one sequence, in order: key/value head, then block. Blocks of one head follow each other, so its keys stay in cache.
 struct SequenceItems {
