@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import httpx
 import pytest
 import uvicorn
 
@@ -12,6 +13,9 @@ from fewbit.server.launch import Server, listen
 from fewbit.server.service import Service
 from tests.engine.fake_runner import FakeRunner
 from tests.server.fake_model import build
+
+
+http = httpx.Client(timeout=60)  # one for all: making one takes 0.1 s
 
 
 @dataclass

@@ -44,7 +44,7 @@ def saying(answer: str) -> Callable[[tuple[int, ...]], int]:
 
     def script(seen: tuple[int, ...]) -> int:
         raw = bytes(min(token, 255) for token in seen)
-        at = max(raw.rfind(b"assistant:") + len(b"assistant:"), raw.rfind(b">") + 1)
+        at = max((raw.rfind(mark) + len(mark) for mark in (b"assistant:", b">") if mark in raw), default=0)
         said = len(raw) - at
         return text[said] if said < len(text) else EOS
 

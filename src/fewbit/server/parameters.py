@@ -6,7 +6,6 @@ when their value asks for nothing (`frequency_penalty: 0`); any other value is r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,11 +20,11 @@ INT_MAX = (1 << 31) - 1
 
 
 def number(low: float, high: float, *, above: bool = False) -> Check:
-    """A finite number in [low, high], or (low, high] with `above`."""
+    """A number in [low, high], or (low, high] with `above`."""
 
     def check(name: str, value: Any) -> float:
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not fits or not low <= value <= high or (above and value == low):
+        fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high  # NaN fits nowhere
+        if not fits or (above and value == low):
             raise bad(name, f"{name} must be a number {f'above {low}' if above else f'from {low}'} to {high}, got {show(value)}")
         return float(value)
 
