@@ -105,7 +105,7 @@ def test_a_missing_key_is_named() -> None:
 
 
 def test_unknown_architectures_name_the_nearest() -> None:
-    with pytest.raises(CheckpointError, match="'qwen3_moe' is not supported; supported: llama, .*; the nearest is qwen3"):
+    with pytest.raises(CheckpointError, match=r"'qwen3_moe' is not supported; supported: llama, .*; the nearest is qwen3"):
         family("qwen3_moe")
-    with pytest.raises(CheckpointError, match="'zzz' is not supported; supported: llama, mistral, qwen2, qwen3$"):
+    with pytest.raises(CheckpointError, match=r"'zzz' is not supported; supported: llama, mistral, qwen2, qwen3$"):
         family("zzz")

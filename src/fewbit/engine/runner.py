@@ -155,6 +155,10 @@ class Runner:
             result[start : start + len(piece)] = logits[: len(piece)]
         return result
 
+    def plans(self) -> list[Plan]:
+        """What was recorded so far: the kernels that ran."""
+        return [*self._trunks, *self._heads[True], *self._heads[False]]
+
     def buffers(self) -> list[Buffer]:
         """Everything that the runner allocated, the cache and the model's working buffers included."""
         fields = [getattr(group, name) for group in (self._inputs, self._working) for name in group.__dataclass_fields__]
