@@ -4,58 +4,67 @@
 
 namespace fb::FB_ISA {
 
-// All `rows` rows times `panels` neighbouring panels. Each accumulator is one chain over ascending k.
-template <Scheme S, int rows, int panels>
-void fused_tile(const fb_linear_args& args, int64_t panel) {
-  constexpr int kHalves = 2 * panels;
+// Lines of the packed stream that one sub-block's time should bring in. The hardware's own prefetch stops at each 4 KiB.
+template <Scheme S>
+FB_INLINE void prefetch_ahead(const uint8_t* block, int sub) {
+  constexpr int kLines = S.block_bytes() / 64, kPerSub = (kLines + S.sub_blocks() - 1) / S.sub_blocks();
+  const uint8_t* line = block + kPrefetchBytes + sub * kPerSub * 64;
+  for (int i = 0; i < kPerSub; ++i) __builtin_prefetch(line + i * 64, 0, 3);
+}
+
+// All `rows` rows times `halves` neighbouring half panels from `half` on. Each accumulator is one chain over ascending k.
+template <Scheme S, int rows, int halves>
+void fused_tile(const fb_linear_args& args, int64_t half) {
   const int64_t panel_bytes = S.panel_bytes(args.k);
-  const uint8_t* packed = args.weight + panel * panel_bytes;
+  const uint8_t* packed = args.weight + half / 2 * panel_bytes;
+  const int first_half = half % 2;
   const float* x[rows];
-  f32x16 sum[rows][kHalves];
+  f32x16 sum[rows][halves];
   unroll<rows>([&](auto m) FB_INLINE_LAMBDA {
     x[m] = args.x + m * args.x_stride;
-    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { sum[m][h] = f32x16::zero(); });
+    unroll<halves>([&](auto h) FB_INLINE_LAMBDA { sum[m][h] = f32x16::zero(); });
   });
-  Decoder<S> weights[kHalves];
+  Decoder<S> weights[halves];
 
   const auto add_k = [&](int k0, auto i) FB_INLINE_LAMBDA {
-    f32x16 w[kHalves];
-    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { w[h] = weights[h].at(i); });
+    f32x16 w[halves];
+    unroll<halves>([&](auto h) FB_INLINE_LAMBDA { w[h] = weights[h].at(i); });
     unroll<rows>([&](auto m) FB_INLINE_LAMBDA {
       const f32x16 a = f32x16::broadcast(x[m][k0 + i]);
-      unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { sum[m][h] = fma(w[h], a, sum[m][h]); });
+      unroll<halves>([&](auto h) FB_INLINE_LAMBDA { sum[m][h] = fma(w[h], a, sum[m][h]); });
     });
   };
   const auto begin_block = [&] FB_INLINE_LAMBDA {
-    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_block(packed + h / 2 * panel_bytes, h % 2); });
+    unroll<halves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_block(packed + h / 2 * panel_bytes, (first_half + h) % 2); });
   };
 
   const int64_t whole_blocks = args.k / S.block_k();
   for (int64_t b = 0; b < whole_blocks; ++b, packed += S.block_bytes()) {
     begin_block();
     for (int sub = 0; sub < S.sub_blocks(); ++sub) {
+      for (int h = 0; h < halves; h += 2) prefetch_ahead<S>(packed + h / 2 * panel_bytes, sub);
       each_k(weights, sub, add_k);
       unroll<rows>([&](auto m) FB_INLINE_LAMBDA { x[m] += kSubBlock; });
     }
   }
   if constexpr (S.plain()) {  // the rest of K: x ends there
     begin_block();
-    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_sub_block(0); });
+    unroll<halves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_sub_block(0); });
     const int rest = static_cast<int>(args.k - whole_blocks * S.block_k());
     for (int i = 0; i < rest; ++i) add_k(0, i);
   }
   unroll<rows>([&](auto m) FB_INLINE_LAMBDA {
-    unroll<kHalves>([&](auto h) FB_INLINE_LAMBDA { finish(args, m, (panel * 2 + h) * kHalf, sum[m][h]); });
+    unroll<halves>([&](auto h) FB_INLINE_LAMBDA { finish(args, m, (half + h) * kHalf, sum[m][h]); });
   });
 }
 
 template <Scheme S, int rows>
 void fused_panels(const fb_linear_args& args, Range panels) {
-  constexpr int kTogether = rows == 1 ? kFusedPanels : 1;  // more rows bring chains enough
-  int64_t panel = panels.begin;
-  for (; panel + kTogether <= panels.end; panel += kTogether) fused_tile<S, rows, kTogether>(args, panel);
-  if constexpr (kTogether > 1)
-    for (; panel < panels.end; ++panel) fused_tile<S, rows, 1>(args, panel);
+  constexpr int kTogether = fused_halves(rows);
+  int64_t half = panels.begin * 2;
+  for (; half + kTogether <= panels.end * 2; half += kTogether) fused_tile<S, rows, kTogether>(args, half);
+  if constexpr (kTogether > 2)
+    for (; half < panels.end * 2; half += 2) fused_tile<S, rows, 2>(args, half);
 }
 
 }  // namespace fb::FB_ISA
