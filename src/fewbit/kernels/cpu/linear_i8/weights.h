@@ -1,6 +1,6 @@
 // Packed weights of 32 k and a vector of n, as integer codes ready for 8 dot-product steps, with their f32 scales.
 #pragma once
-#include "lanes.h"
+#include "scales.h"
 #include "steps.h"
 
 namespace fb::FB_ISA {
@@ -53,18 +53,8 @@ struct WeightGroup {
     low_plane = words + half * (64 * S.low_bits()) + at;
     load_codes<S>(low_plane, words + S.high_plane() + half * (64 * S.high_bits()) + at, codes);
     unroll<kGroups>([&](auto g) FB_INLINE_LAMBDA {
-      if constexpr (S.two_level) {
-        const int64_t entry = (sub * kGroups + g) * kPanel + lane;
-        const uint8_t* sub_scale = block + S.scales() + entry;
-        scale[g] = load_f16_lanes(block + S.super_scales() + 2 * lane) *
-                   to_f32(S.signed_sub ? Words::load_i8(sub_scale) : Words::load_u8(sub_scale));
-        if constexpr (S.offset)  // subtracted in the scheme; both products are exact
-          offset[g] = load_f16_lanes(block + S.super_offsets() + 2 * lane) * Floats::broadcast(-1.0f) *
-                      to_f32(Words::load_u8(block + S.offsets() + entry));
-      } else {
-        scale[g] = load_f16_lanes(block + S.scales() + 2 * lane);
-        if constexpr (S.offset) offset[g] = load_f16_lanes(block + S.offsets() + 2 * lane);
-      }
+      scale[g] = load_scale<S>(block, sub, g, lane);
+      if constexpr (S.offset) offset[g] = load_offset<S>(block, sub, g, lane);
     });
   }
 };
