@@ -1,0 +1,101 @@
+"""Cases of the ops over packed weights: linear, embedding, pack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fewbit.schemes import SCHEMES
+from fewbit.schemes.reference import dequantize
+from fewbit.schemes.tolerance import linear_tolerance
+from fewbit.spec.cell import KernelRow
+from tests.matrix.problem import CANARY, Problem, random_weight
+
+PANEL = 32  # rows of a panel of the layouts
+ROWS = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+    13,
+    14,
+    15,
+    16,
+    17,
+    31,
+    32,
+    33,
+    48,
+)  # around the register tiles of 4, 6, 14, 16, 32 rows
+
+
+def shapes(row: KernelRow) -> list[tuple[int, int]]:
+    """(n, k) around the panel and the block. N is cut into panels and K walked in blocks, independently, so pairs will do."""
+    scheme = SCHEMES[row.scheme]
+    block = 32 if scheme.is_plain else scheme.block_k
+    ks = (
+        [1, 31, 32, 33, 100, 256]
+        if scheme.is_plain
+        else [block, 2 * block, 3 * block, block, 5 * block, 7 * block]
+    )
+    return list(zip([1, PANEL - 1, PANEL, PANEL + 1, 3 * PANEL, 2 * PANEL + 15], ks, strict=True))
+
+
+def rows_around(row: KernelRow) -> list[int]:
+    """Row counts that the row serves: the fixed ones, and both ends of its interval."""
+    low, high = row.m_range
+    return sorted({m for m in (*ROWS, low, low + 1, high) if low <= m <= min(high, 64)})
+
+
+def linear(row: KernelRow) -> Iterator[Problem]:
+    rng = np.random.default_rng(7)
+    counts = rows_around(row)
+    for index, (n, k) in enumerate(shapes(row)):
+        weight = random_weight(row.scheme, n, k, rng)
+        dense = dequantize(weight)
+        for m in counts if n == PANEL + 1 else counts[index :: len(ROWS) // 3] or counts[:1]:
+            x = rng.standard_normal((m + 1, k)).astype(np.float32)
+            bias = rng.standard_normal(n).astype(np.float32) if index % 2 else None
+            y = np.full((m + 1, n), CANARY)
+            args = {
+                "x": x,
+                "weight": weight,
+                "bias": bias,
+                "y": y,
+                "rows": np.array([m], np.int32),
+                "accumulate": m % 2,
+            }
+            unit = np.full((m + 1, n), 1e-30)
+            unit[:m] += linear_tolerance(x[:m], dense, row.activation).worst
+            # the bound doubles for the reference's own roundings; bias and residual add two more, of the sum's size
+            unit[:m] = 2 * unit[:m] + 2.0**-22 * (np.abs(x[:m] @ dense.T) + abs(CANARY) + 4)
+            yield Problem(f"m={m} n={n} k={k}", "linear", args, {"y": unit}, allowed=1.0)
+
+
+def embedding(row: KernelRow) -> Iterator[Problem]:
+    rng = np.random.default_rng(8)
+    for n, k in shapes(row):
+        for m in (1, 5):
+            ids = rng.integers(0, n, m + 1).astype(np.int32)
+            args = {
+                "ids": ids,
+                "weight": random_weight(row.scheme, n, k, rng),
+                "y": np.full((m + 1, k), CANARY),
+            }
+            args["rows"] = np.array([m], np.int32)
+            yield Problem(f"m={m} n={n} k={k}", "embedding", args, {"y": 1.0})
+
+
+def pack(row: KernelRow) -> Iterator[Problem]:
+    """Run apart (run.py): what is compared are the bytes, with those of the layout's reference."""
+    rng = np.random.default_rng(9)
+    for n, k in shapes(row):
+        yield Problem(
+            f"n={n} k={k}", "pack", {"weight": random_weight(row.scheme, n, k, rng)}, {"packed": 1.0}
+        )
