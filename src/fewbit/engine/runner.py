@@ -16,6 +16,7 @@ from fewbit.kernels.ops.recorder import Ops
 from fewbit.layers.inputs import Cache, StepInputs
 from fewbit.models.interface import Model
 from fewbit.spec.buffer import Buffer
+from fewbit.spec.cell import Phase
 from fewbit.spec.dtype import BF16, F32, I32, DType
 
 PAGE_TOKENS = 32
@@ -66,8 +67,8 @@ SAMPLED: dict[str, DType] = {"ids": I32, "logprob": F32, "top_ids": I32, "top_lo
 class Runner:
     """Owns the cache and every buffer of a step; all have fixed addresses, so a plan once compiled serves every batch.
 
-    A plan holds for the interval of row counts in which its kernels stay the chosen ones; the one for a batch's T and L is
-    recorded when first met. Page 0 is a scratch page that no sequence may own.
+    A plan holds for a phase (decode: one row of every sequence) and for the interval of row counts in which its kernels stay
+    the chosen ones; the one for a batch's T and L is recorded when first met. Page 0 is a scratch page that no sequence may own.
     """
 
     page_tokens = PAGE_TOKENS
@@ -120,18 +121,18 @@ class Runner:
         self._in = {name: backend.array(getattr(self._inputs, name)) for name in StepInputs.__dataclass_fields__}
         self._in |= {name: backend.array(buffer) for name, buffer in self._sampling.items()}
         self._out = {name: backend.array(buffer) for name, buffer in self._sampled.items()}
-        self._trunks: list[Plan] = []
+        self._trunks: dict[Phase, list[Plan]] = {"prefill": [], "decode": []}
         self._heads: dict[bool, list[Plan]] = {True: [], False: []}
         self._compiled: dict[tuple[int, ...], Runnable] = {}
 
     def run(self, batch: BatchInput) -> BatchOutput:
-        rows, count = self._fill(batch), len(batch.sample_rows)
+        trunk, count = self._trunk(self._fill(batch), len(batch.kv_len)), len(batch.sample_rows)
         if count == 0:
-            self._runnable(self._trunk(rows)).run()
+            self._runnable(trunk).run()
         else:
             for name in SAMPLING:
                 self._in[name][:count] = getattr(batch, name)
-            self._runnable(self._trunk(rows), self._head(count, sample=True)).run()
+            self._runnable(trunk, self._head(count, sample=True)).run()
         out = self._out
         return BatchOutput(
             out["ids"][:count].copy(),
@@ -144,7 +145,7 @@ class Runner:
     def logits(self, batch: BatchInput) -> np.ndarray:
         """f32 [L, vocab] of the rows in `sample_rows`, of which there may be more than max_sequences; nothing is sampled."""
         wanted = np.asarray(batch.sample_rows, np.int32)
-        self._runnable(self._trunk(self._fill(batch, sampled=False))).run()
+        self._runnable(self._trunk(self._fill(batch, sampled=False), len(batch.kv_len))).run()
         result = np.empty((len(wanted), self.model.shape.vocab_size), np.float32)
         logits = self.backend.array(self._logits)
         for start in range(0, len(wanted), self.max_sequences):
@@ -157,7 +158,7 @@ class Runner:
 
     def plans(self) -> list[Plan]:
         """What was recorded so far: the kernels that ran."""
-        return [*self._trunks, *self._heads[True], *self._heads[False]]
+        return [plan for plans in (*self._trunks.values(), *self._heads.values()) for plan in plans]
 
     def buffers(self) -> list[Buffer]:
         """Everything that the runner allocated, the cache and the model's working buffers included."""
@@ -190,11 +191,13 @@ class Runner:
             to["sample_rows"][:count] = batch.sample_rows
         return rows
 
-    def _trunk(self, rows: int) -> Plan:
+    def _trunk(self, rows: int, seqs: int) -> Plan:
+        phase: Phase = "decode" if rows == seqs else "prefill"
+
         def record(ops: Ops) -> None:
             self.model.record_trunk(ops, self._inputs, self._caches, self._working)
 
-        return self._plan(self._trunks, rows, record)
+        return self._plan(self._trunks[phase], rows, record, phase)
 
     def _head(self, count: int, *, sample: bool) -> Plan:
         def record(ops: Ops) -> None:
@@ -204,11 +207,11 @@ class Runner:
 
         return self._plan(self._heads[sample], count, record)
 
-    def _plan(self, plans: list[Plan], m: int, record: Callable[[Ops], None]) -> Plan:
+    def _plan(self, plans: list[Plan], m: int, record: Callable[[Ops], None], phase: Phase = "any") -> Plan:
         for plan in plans:
             if plan.m_range[0] <= m <= plan.m_range[1]:
                 return plan
-        ops = Ops(self.backend.selector, m)
+        ops = Ops(self.backend.selector, m, phase)
         record(ops)
         plans.append(ops.plan())
         return plans[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fewbit.registry.select import select
-from fewbit.spec.cell import Cell, Choice, Platform
+from fewbit.spec.cell import Cell, Choice, Phase, Platform
 from fewbit.spec.refusal import Refusal, RefusedError
 
 
@@ -23,8 +23,15 @@ class Selector:
             self._answers[cell] = select(cell, self.platform)
         return self._answers[cell]
 
-    def choose(self, op: str, scheme: str = "", sizes: tuple[tuple[str, int], ...] = (), layout: str = "") -> Choice:
-        answer = self.ask(Cell(op, scheme, sizes=sizes, layout=layout))
+    def choose(
+        self,
+        op: str,
+        scheme: str = "",
+        sizes: tuple[tuple[str, int], ...] = (),
+        layout: str = "",
+        phase: Phase = "any",
+    ) -> Choice:
+        answer = self.ask(Cell(op, scheme, sizes=sizes, layout=layout, phase=phase))
         if not isinstance(answer, Choice):
             raise RefusedError(f"{op} {scheme}".rstrip(), answer)
         return answer

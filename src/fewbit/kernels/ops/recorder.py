@@ -8,16 +8,19 @@ from fewbit.kernels.ops import CONTRACTS
 from fewbit.kernels.ops.plan import Plan, Step
 from fewbit.kernels.selector import Selector
 from fewbit.spec.buffer import Buffer
-from fewbit.spec.cell import M_MAX, Choice
+from fewbit.spec.cell import M_MAX, Choice, Phase
 from fewbit.spec.layout import PackedTensor
 from fewbit.spec.op import OPS
 
 
 class Ops:
-    """Records for `m` rows of activations; the plan holds for the interval in which all its kernels stay the chosen ones."""
+    """Records for `m` rows of activations; the plan holds for the interval in which all its kernels stay the chosen ones.
 
-    def __init__(self, selector: Selector, m: int) -> None:
-        self.selector, self.m = selector, m
+    `phase` is what attention sees: decode when every sequence has one row.
+    """
+
+    def __init__(self, selector: Selector, m: int, phase: Phase = "any") -> None:
+        self.selector, self.m, self.phase = selector, m, phase
         self._steps: list[Step] = []
         self._low, self._high = 1, M_MAX
 
@@ -131,7 +134,7 @@ class Ops:
         sizes = CONTRACTS[op].check(args)
         if choice is None:
             asked = tuple((axis, sizes[axis]) for axis in OPS[op].sizes)
-            choice = self.selector.choose(op, scheme, asked, layout)
+            choice = self.selector.choose(op, scheme, asked, layout, self.phase if op == "attention" else "any")
         low, high, row = next(interval for interval in choice.rows if interval[0] <= self.m <= interval[1])
         self._low, self._high = max(self._low, low), min(self._high, high)
         self._steps.append(Step(op, row, args, sizes, overlap))
