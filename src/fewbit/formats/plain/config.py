@@ -47,7 +47,7 @@ def read_config(reader: Reader) -> dict[str, Any]:
         )
     for name, neutral in NEUTRAL.items():
         value = reader.values.get(name)
-        if value is not None and value != neutral:
+        if value is not None and value != neutral and name not in declared:
             reader.fail(f"key {name!r} is {str(value)[:80]}, which is not supported (supported: {neutral!r})")
     config = {name: reader.get(name, key) for name, key in declared.items()}
     for name in ("rope_parameters", "architectures", "max_window_layers", "layer_types"):

@@ -74,11 +74,12 @@ HARMLESS = frozenset(
     ]
 )
 
-# Keys that change the numbers, with the one value that does not.
+# Keys that change the numbers, with the one value that does not (where the model type itself does not declare them).
 NEUTRAL: dict[str, Any] = {
     "is_encoder_decoder": False, "add_cross_attention": False, "tie_encoder_decoder": False, "pruned_heads": {},
     "chunk_size_feed_forward": 0, "pretraining_tp": 1, "rope_interleaved": False, "use_mrope": False,
     "use_sliding_window": False, "is_decoder": False, "torchscript": False, "use_bfloat16": False,
+    "attention_bias": False, "mlp_bias": False,
 }  # fmt: skip
 
 
