@@ -1,0 +1,86 @@
+"""What is fuzzed: a reader of untrusted bytes may raise CheckpointError and nothing else, and must end soon."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from fewbit.formats import open_checkpoint
+from fewbit.formats.files import CheckedFile
+from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
+from fewbit.formats.plain.fixture import tiny_folder
+from fewbit.formats.plain.safetensors import read_header
+from fewbit.spec.refusal import CheckpointError
+
+_SMALL = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8, "num_hidden_layers": 1}
+
+
+def gguf(folder: Path, data: bytes) -> bool:
+    """Opens, builds the tokenizer, reads every tensor. True when nothing was refused."""
+    path = folder / "fuzzed.gguf"
+    path.write_bytes(data)
+    try:
+        checkpoint = open_checkpoint(path)
+        try:
+            _ = checkpoint.tokenizer
+            for name in checkpoint.tensors:
+                checkpoint.read(name)
+        finally:
+            checkpoint.close()
+    except CheckpointError:
+        return False
+    return True
+
+
+def safetensors(folder: Path, data: bytes) -> bool:
+    path = folder / "fuzzed.safetensors"
+    path.write_bytes(data)
+    file = CheckedFile(path)
+    try:
+        for tensor in read_header(file).values():
+            file.read(tensor.start, tensor.bytes, "tensor")
+    except CheckpointError:
+        return False
+    finally:
+        file.close()
+    return True
+
+
+def in_folder(name: str) -> Callable[[Path, bytes], bool]:
+    """A good folder in which one file is replaced."""
+
+    def target(folder: Path, data: bytes) -> bool:
+        if not (folder / "config.json").exists():
+            tiny_folder(folder, **_SMALL)
+        good = (folder / name).read_bytes()
+        (folder / name).write_bytes(data)
+        try:
+            checkpoint = open_checkpoint(folder)
+            try:
+                _ = checkpoint.tokenizer
+            finally:
+                checkpoint.close()
+        except CheckpointError:
+            return False
+        finally:
+            (folder / name).write_bytes(good)
+        return True
+
+    return target
+
+
+def seed(name: str) -> bytes:
+    """A valid input of a target."""
+    if name == "gguf":
+        return gguf_bytes(*tiny_gguf_parts("u4g32o", **_SMALL))
+    with tempfile.TemporaryDirectory() as folder:
+        files = {"safetensors": "model.safetensors"}
+        return (tiny_folder(Path(folder), **_SMALL) / files.get(name, name)).read_bytes()
+
+
+TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
+    "gguf": gguf,
+    "safetensors": safetensors,
+    **{name: in_folder(name) for name in ("config.json", "tokenizer.json", "tokenizer_config.json")},
+}
