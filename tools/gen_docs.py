@@ -47,10 +47,10 @@ def support_matrix() -> str:
     for op, group in itertools.groupby(entries, key=lambda entry: entry.cell.op):
         lines = []
         for cell, answers in itertools.groupby(group, key=lambda entry: entry.cell):
-            bits = {"8": "8 bit"}.get(cell.activation, "")
-            what = [f"`{cell.scheme}`" if cell.scheme else "", cell.scale_dtype, bits]
+            how = "8-bit activations" if cell.activation == "8" else "" if cell.phase == "any" else cell.phase
+            what = [f"`{cell.scheme}`" if cell.scheme else "", cell.scale_dtype, how]
             lines.append([*what, *map(_answer, answers)])
-        head = ["scheme", "scale", "activations"]
+        head = ["scheme", "scale", "for"]
         used = [i for i in range(3) if any(line[i] for line in lines)]
         lines = [[line[i] for i in used] + line[3:] for line in lines]
         parts.append(f"## {op}\n\n{OPS[op].summary}\n")

@@ -57,9 +57,13 @@ def support(
     """
     platforms = [_platform(platform)] if platform else list(KNOWN.values())
     asked = _narrow(scheme, op, activations)
-    if op and len({replace(cell, activation="auto") for cell in asked}) == 1:
-        cell = replace(asked[0], activation=activations or "auto")
-        told = [explain(cell, one, load_rows(), read_attestation()) for one in platforms]
+    if op and len({replace(cell, activation="auto", phase="any") for cell in asked}) == 1:
+        told = [
+            explain(cell, one, load_rows(), read_attestation())
+            for one in platforms
+            for cell in asked
+            if cell.activation == (activations or "auto").replace("16", "auto")
+        ]
         print_json([_explanation_json(e) for e in told]) if as_json else _show_explanations(told)
         return
     entries = [e for e in matrix(load_rows(), platforms, read_attestation()) if e.cell in asked]
@@ -94,14 +98,24 @@ def _show_matrix(entries: list[Entry], platforms: list[Platform]) -> None:
     for op, group in itertools.groupby(entries, key=lambda entry: entry.cell.op):
         first = True
         for cell, answers in itertools.groupby(group, key=lambda entry: entry.cell):
-            bits = "8" if cell.activation == "8" else "16" if op == "linear" else ""
-            lines.append([op if first else "", cell.scheme, bits, *(_answer(entry) for entry in answers)])
+            how = (
+                cell.phase
+                if cell.phase != "any"
+                else "8"
+                if cell.activation == "8"
+                else "16"
+                if op == "linear"
+                else ""
+            )
+            lines.append([op if first else "", cell.scheme, how, *(_answer(entry) for entry in answers)])
             first = False
         lines.append(None)
-    out.print(table(["op", "scheme", "act", *(one.name for one in platforms)], lines))
+    out.print(table(["op", "scheme", "for", *(one.name for one in platforms)], lines))
     out.print()
     out.print(facts((_mark(state), f"{state}: {meaning}") for state, meaning in MEANINGS.items()))
-    out.print("  act: bits of the activations; amx≥16: from 16 rows of activations on", style="dim")
+    out.print(
+        "  for: bits of the activations, or the phase; amx≥16: from 16 rows of activations on", style="dim"
+    )
 
 
 def _mark(state: str) -> str:

@@ -98,6 +98,8 @@ def describe_cell(cell: Cell) -> str:
         words.append(f"(scales {cell.scale_dtype})")
     if cell.activation != "auto":
         words.append(f"activations {cell.activation}")
+    if cell.phase != "any":
+        words.append(cell.phase)
     words += [f"{axis}={size}" for axis, size in cell.sizes]
     return " ".join(filter(None, words))
 

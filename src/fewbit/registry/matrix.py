@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fewbit.registry.attested import Attestation
 from fewbit.registry.select import select
 from fewbit.registry.table import activation_bits
-from fewbit.spec.cell import Cell, Choice, KernelRow, Platform, State
+from fewbit.spec.cell import Cell, Choice, KernelRow, Phase, Platform, State
 from fewbit.spec.op import OPS
 from fewbit.spec.refusal import Refusal
 
@@ -24,23 +25,22 @@ class Entry:
 
 
 def cells(rows: Iterable[KernelRow]) -> tuple[Cell, ...]:
-    """Ops x the schemes that any op of the kind declares x the scale types of each x activations where 8 bits are an option."""
+    """Ops x the schemes that any op of the kind declares x the scale types of each x what else the op's rows tell apart:
+    phases, and activations where 8 bits are an option.
+    """
     rows = tuple(rows)
     found = []
     for op in OPS.values():
-        peers = [
-            row
-            for row in rows
-            if (op.scheme_of and OPS[row.op].scheme_of == op.scheme_of) or row.op == op.name
-        ]
-        bits = {activation_bits(row.activation) for row in rows if row.op == op.name}
+        mine = [row for row in rows if row.op == op.name]
+        peers = [row for row in rows if op.scheme_of and OPS[row.op].scheme_of == op.scheme_of] or mine
+        phases: tuple[Phase, ...] = ("any",)
+        if any(row.phase != "any" for row in mine):
+            phases = ("prefill", "decode")
+        bits = ("auto", "8") if any(activation_bits(row.activation) == "8" for row in mine) else ("auto",)
         for scheme in sorted({row.scheme for row in peers}, key=_scheme_order):
-            scales = sorted(
-                {dtype for row in peers if row.scheme == scheme for dtype in row.scale_dtypes}
-            ) or [""]
-            for scale in scales:
-                for activation in ("auto", "8") if "8" in bits else ("auto",):
-                    found.append(Cell(op.name, scheme, scale, activation))
+            scales = {dtype for row in peers if row.scheme == scheme for dtype in row.scale_dtypes} or {""}
+            for scale, activation, phase in itertools.product(sorted(scales), bits, phases):
+                found.append(Cell(op.name, scheme, scale, activation, phase))
     return tuple(found)
 
 
@@ -56,8 +56,7 @@ def matrix(
     entries = []
     for cell in cells(rows):
         for platform in platforms:
-            asked = Cell(cell.op, cell.scheme, cell.scale_dtype, cell.activation, backend=backend)
-            answer = select(asked, platform, rows)
+            answer = select(replace(cell, backend=backend), platform, rows)
             state: State = "refused"
             if isinstance(answer, Choice):
                 state = attestation.state_of(answer, platform.name, rows)
