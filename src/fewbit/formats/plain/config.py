@@ -50,7 +50,7 @@ def read_config(reader: Reader) -> dict[str, Any]:
         if value is not None and value != neutral and name not in declared:
             reader.fail(f"key {name!r} is {str(value)[:80]}, which is not supported (supported: {neutral!r})")
     config = {name: reader.get(name, key) for name, key in declared.items()}
-    for name in ("rope_parameters", "architectures", "max_window_layers", "layer_types"):
+    for name in ("rope_parameters", "architectures"):
         config.pop(name, None)
     config["rope_theta"], config["rope_scaling"] = rope(reader, config)
     _complete(reader, config)
@@ -97,21 +97,19 @@ def _complete(reader: Reader, config: dict[str, Any]) -> None:
 
 
 def _check_windows(reader: Reader, config: dict[str, Any], family: ModelType) -> None:
-    types = reader.values.get("layer_types")
-    if types is not None and (len(types) != config["num_hidden_layers"] or len(set(types)) > 1):
+    """Which layer of a qwen model has which window is the family's to say; all layers of a mistral have the same."""
+    if family.name != "mistral":
+        return
+    types = config.pop("layer_types", None)
+    if types is None:
+        return
+    if len(types) != config["num_hidden_layers"] or len(set(types)) > 1:
         reader.fail(
             f"key 'layer_types' is {str(types)[:80]}, expected one kind for all {config['num_hidden_layers']} layers"
         )
-    sliding = types is not None and types and types[0] == "sliding_attention"
-    if types and types[0] not in ("full_attention", "sliding_attention"):
+    if types[0] not in ("full_attention", "sliding_attention"):
         reader.fail(f"key 'layer_types' names {types[0]!r}, which is not supported")
-    if family.name.startswith("qwen"):
-        if sliding:
-            reader.fail(
-                "key 'layer_types' asks for sliding attention, which is not supported for this model type"
-            )
-        config["sliding_window"] = None  # use_sliding_window is false, checked above
-    elif types and not sliding:
+    if types[0] == "full_attention":
         config["sliding_window"] = None
 
 

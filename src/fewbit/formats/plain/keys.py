@@ -45,34 +45,13 @@ CORE: dict[str, Key] = {
 }
 
 # How the model was made or saved, or how another library runs it: nothing here changes the numbers.
-HARMLESS = frozenset(
-    [
-        "_name_or_path",
-        "transformers_version",
-        "torch_dtype",
-        "dtype",
-        "use_cache",
-        "initializer_range",
-        "attention_dropout",
-        "_attn_implementation",
-        "_attn_implementation_autoset",
-        "attn_implementation",
-        "output_attentions",
-        "output_hidden_states",
-        "return_dict",
-        "id2label",
-        "label2id",
-        "problem_type",
-        "finetuning_task",
-        "task_specific_params",
-        "gradient_checkpointing",
-        "unsloth_version",
-        "unsloth_fixed",
-        "transformers.js_config",
-        "use_flash_attn",
-        "prefix",
-    ]
-)
+HARMLESS = frozenset({
+    "_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache", "initializer_range",
+    "attention_dropout", "_attn_implementation", "_attn_implementation_autoset", "attn_implementation",
+    "output_attentions", "output_hidden_states", "return_dict", "id2label", "label2id", "problem_type",
+    "finetuning_task", "task_specific_params", "gradient_checkpointing", "unsloth_version", "unsloth_fixed",
+    "transformers.js_config", "use_flash_attn", "prefix", "is_llama_config", "max_sequence_length",
+})  # fmt: skip
 
 # Keys that change the numbers, with the one value that does not (where the model type itself does not declare them).
 NEUTRAL: dict[str, Any] = {
@@ -94,6 +73,7 @@ class ModelType:
 
 _BIAS = {"attention_bias": Key("bool", default=False)}
 _QWEN_WINDOW = {
+    "use_sliding_window": Key("bool", default=False),
     "sliding_window": Key("count"),
     "max_window_layers": Key("number"),
     "layer_types": Key("strings"),

@@ -14,7 +14,7 @@ KINDS: dict[str, dict[str, bool]] = {
     "linear": {"factor": True},
     "llama3": {"factor": True, "low_freq_factor": True, "high_freq_factor": True, "original_max_position_embeddings": True},
     "yarn": {"factor": True, "original_max_position_embeddings": False, "attention_factor": False, "beta_fast": False,
-             "beta_slow": False},
+             "beta_slow": False, "mscale": False, "mscale_all_dim": False, "truncate": False},
 }  # fmt: skip
 
 
@@ -42,6 +42,8 @@ def rope(reader: Reader, config: dict[str, Any]) -> tuple[float, dict[str, Any] 
             reader.fail(
                 f"key {name!r} of {where!r} is unknown for scaling {kind!r} (known: {', '.join(keys) or 'none'})"
             )
+        if name == "truncate" and isinstance(value, bool):
+            continue
         if value is not None and not _positive(value):
             reader.fail(f"key {name!r} of {where!r} is {value!r}, expected a finite number above 0")
     settings = {name: value for name, value in settings.items() if value is not None}
