@@ -18,29 +18,10 @@ MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 MAX_DIMS = 8
 MAX_ELEMS = 1 << 62
 SCHEMES: dict[str, Scheme] = {"F32": plain.F32, "F16": plain.F16, "BF16": plain.BF16}
-OTHER_DTYPES = frozenset(
-    [
-        "BOOL",
-        "U8",
-        "I8",
-        "U16",
-        "I16",
-        "U32",
-        "I32",
-        "U64",
-        "I64",
-        "F64",
-        "C64",
-        "F4",
-        "F6_E2M3",
-        "F6_E3M2",
-        "F8_E4M3",
-        "F8_E5M2",
-        "F8_E8M0",
-        "F8_E4M3FNUZ",
-        "F8_E5M2FNUZ",
-    ]
-)
+OTHER_DTYPES = frozenset({
+    "BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F64", "C64", "F4", "F6_E2M3", "F6_E3M2",
+    "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
