@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 import pytest
@@ -11,7 +12,6 @@ import uvicorn
 from fewbit.engine.host import EngineThread
 from fewbit.server.launch import Server, listen
 from fewbit.server.service import Service
-from tests.engine.fake_runner import FakeRunner
 from tests.server.fake_model import build
 
 
@@ -24,7 +24,7 @@ class Running:
     port: int
     service: Service
     engine: EngineThread
-    runner: FakeRunner
+    runner: Any  # the fake one
 
     @property
     def free_pages(self) -> int:
@@ -35,36 +35,43 @@ class Running:
         return self.engine.limits.pages - 1
 
 
+def launch(service: Service, engine: EngineThread, runner: Any, api_key: str | None) -> tuple[Running, Callable[[], None]]:
+    """A server on a thread, and what ends it."""
+    from fewbit.server.app import build_app
+    from fewbit.server.connection import Connection
+
+    bound = listen("127.0.0.1", 0)
+    ready = threading.Event()
+    config = uvicorn.Config(
+        build_app(service, api_key), http=Connection, ws="none", lifespan="off", log_config=None, access_log=False,
+        timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    server = Server(config, service, 5.0, ready.set)
+    thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
+    thread.start()
+    assert ready.wait(10)
+
+    def end() -> None:
+        server.should_exit = True
+        thread.join(5)
+        engine.stop()
+        service.tokenizer.close()
+
+    port = bound.getsockname()[1]
+    return Running(f"http://127.0.0.1:{port}", port, service, engine, runner), end
+
+
 @pytest.fixture(scope="module")
 def start() -> Iterator[Callable[..., Running]]:
-    """Starts servers on threads, each over a fake engine; all end with the module."""
-    ends: list[Callable[[], object]] = []
+    """Starts servers over fake engines; all end with the module."""
+    ends: list[Callable[[], None]] = []
 
-    def begin(api_key: str | None = None, **options: object) -> Running:
-        from fewbit.server.app import build_app
-        from fewbit.server.connection import Connection
-
-        service, engine, runner = build(**options)  # type: ignore[arg-type]
+    def begin(api_key: str | None = None, **options: Any) -> Running:
+        service, engine, runner = build(**options)
         engine.start()
-        bound = listen("127.0.0.1", 0)
-        ready = threading.Event()
-        config = uvicorn.Config(
-            build_app(service, api_key), http=Connection, ws="none", lifespan="off", log_config=None, access_log=False,
-            timeout_graceful_shutdown=1,
-        )
-        server = Server(config, service, 5.0, ready.set)
-        thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
-        thread.start()
-        assert ready.wait(10)
-
-        def end() -> None:
-            server.should_exit = True
-            thread.join(5)
-            engine.stop()
-
+        running, end = launch(service, engine, runner, api_key)
         ends.append(end)
-        port = bound.getsockname()[1]
-        return Running(f"http://127.0.0.1:{port}", port, service, engine, runner)
+        return running
 
     yield begin
     for end in ends:
@@ -74,3 +81,22 @@ def start() -> Iterator[Callable[..., Running]]:
 @pytest.fixture(scope="module")
 def server(start: Callable[..., Running]) -> Running:
     return start()
+
+
+@pytest.fixture(scope="module")
+def demo_server() -> Iterator[Running]:
+    """The real engine with the demo model."""
+    from fewbit.config import EngineConfig, ModelConfig
+    from fewbit.demo import DemoModelError, demo_path
+    from fewbit.engine.load import load
+    from fewbit.server.engine_client import EngineClient
+
+    try:
+        path = demo_path()
+    except DemoModelError as error:
+        pytest.skip(str(error))
+    loaded = load(path, ModelConfig(), EngineConfig(context=1024, max_sequences=4, queue=16, batch_tokens=64))
+    service = Service("demo", loaded.tokenizer, EngineClient(loaded.engine.channel, loaded.engine.limits))
+    running, end = launch(service, loaded.engine, None, None)
+    yield running
+    end()

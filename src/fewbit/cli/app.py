@@ -39,7 +39,7 @@ app = build()
 
 
 def main(tokens: list[str] | None = None) -> NoReturn:
-    """Run one command and exit: 0 done, 1 refused with a sentence, 130 interrupted."""
+    """Run one command and exit: 0 done, 1 refused with a sentence, 2 misused, 130 interrupted."""
     from fewbit.spec.refusal import FewbitError
 
     try:

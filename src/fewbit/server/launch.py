@@ -26,6 +26,8 @@ LINGER_S = 1  # for answers to leave once everything has ended
 def listen(host: str, port: int) -> socket.socket:
     """A bound socket; taken before the model is loaded, so that a used port shows at once."""
     try:
+        if not 0 <= port <= 65535:
+            raise OverflowError  # the resolver would take it modulo 2**16
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError, OverflowError):
         raise FewbitError(f"host {host!r} port {port} is no address to listen on; try --host 127.0.0.1 --port 8000") from None
