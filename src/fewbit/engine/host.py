@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from fewbit.engine.channel import Channel
 from fewbit.engine.engine import Engine, StepRunner
@@ -10,14 +11,24 @@ from fewbit.engine.messages import Limits, Shutdown
 
 
 class EngineThread:
-    def __init__(self, runner: StepRunner, limits: Limits) -> None:
+    """`on_start` is called first in the engine's own thread."""
+
+    def __init__(
+        self, runner: StepRunner, limits: Limits, on_start: Callable[[], None] | None = None
+    ) -> None:
         self.channel = Channel()
         self.limits = limits
         self._engine = Engine(runner, limits, self.channel)
-        self._thread = threading.Thread(target=self._engine.run, name="fewbit-engine", daemon=True)
+        self._on_start = on_start
+        self._thread = threading.Thread(target=self._run, name="fewbit-engine", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def _run(self) -> None:
+        if self._on_start:
+            self._on_start()
+        self._engine.run()
 
     def stop(self, timeout_s: float = 5.0) -> bool:
         """End the engine after the step that now runs; False if that takes longer than the timeout."""

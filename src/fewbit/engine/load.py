@@ -40,11 +40,15 @@ class Loaded:
 def load(path: Path, model: ModelConfig, config: EngineConfig, progress: Progress | None = None) -> Loaded:
     """Everything that can be refused is refused before weights are read."""
     if model.backend == "reference" and not model.allow_reference:
-        raise FewbitError("the reference backend is slow and meant for comparison; add --allow-reference to use it")
+        raise FewbitError(
+            "the reference backend is slow and meant for comparison; add --allow-reference to use it"
+        )
     checkpoint = open_checkpoint(path)
     try:
         if checkpoint.tokenizer is None:
-            raise CheckpointError(f"{path}: has no tokenizer, so text can't be served; put its tokenizer.json beside it")
+            raise CheckpointError(
+                f"{path}: has no tokenizer, so text can't be served; put its tokenizer.json beside it"
+            )
         tokenizer = Tokenizer(checkpoint.tokenizer)
         platform = detect()
         backend = open_backend(model.backend, platform, model.threads)
@@ -57,7 +61,10 @@ def load(path: Path, model: ModelConfig, config: EngineConfig, progress: Progres
         left = memory.available_bytes - bare.total
         size = size_cache(config, shape.max_position_embeddings, page_bytes, Runner.page_tokens, left)
         capacity = Capacity(
-            config.batch_tokens, config.max_sequences, size.pages, pages_for(size.context_tokens, Runner.page_tokens)
+            config.batch_tokens,
+            config.max_sequences,
+            size.pages,
+            pages_for(size.context_tokens, Runner.page_tokens),
         )
         loaded = load_model(checkpoint, backend, LoadOptions(model.activations, capacity, progress))
     finally:
@@ -79,12 +86,14 @@ def load(path: Path, model: ModelConfig, config: EngineConfig, progress: Progres
         page_tokens=Runner.page_tokens,
         vocab=shape.vocab_size,
     )
-    engine = EngineThread(runner, limits)
+    engine = EngineThread(runner, limits, runner.claim_thread)
     engine.start()
     return Loaded(engine, tokenizer, _facts(limits, size, page_bytes, loaded.need.weights, platform.name))
 
 
-def _facts(limits: Limits, size: Size, page_bytes: int, weight_bytes: int, platform: str) -> list[tuple[str, str]]:
+def _facts(
+    limits: Limits, size: Size, page_bytes: int, weight_bytes: int, platform: str
+) -> list[tuple[str, str]]:
     tokens = (limits.pages - 1) * limits.page_tokens
     return [
         ("platform", platform),

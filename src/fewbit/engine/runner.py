@@ -125,6 +125,10 @@ class Runner:
         self._heads: dict[bool, list[Plan]] = {True: [], False: []}
         self._compiled: dict[tuple[int, ...], Runnable] = {}
 
+    def claim_thread(self) -> None:
+        """To be called by the thread that runs the steps, once: it is pinned to its CPU."""
+        self.backend.claim_thread()
+
     def run(self, batch: BatchInput) -> BatchOutput:
         trunk, count = self._trunk(self._fill(batch), len(batch.kv_len)), len(batch.sample_rows)
         if count == 0:

@@ -52,6 +52,9 @@ class CpuBackend:
     def packer(self, layout: Layout, n: int, k: int) -> PiecePacker:
         return PiecePacker(self, layout, n, k)
 
+    def claim_thread(self) -> None:
+        self.pool.claim_thread()
+
     def compile(self, plan: Plan) -> CompiledPlan:
         """Workspaces of all plans share one piece of memory, since fb_run takes callers in turn."""
         lowered = lower(plan, self.library)

@@ -1,8 +1,13 @@
-"""The library's thread pool: one thread per physical core granted, pinned where the platform says so."""
+"""The library's thread pool: one thread per physical core granted, pinned where the platform says so.
+
+The caller of fb_run is the pool's first thread. It is not pinned unless it says so itself (`claim_thread`): the thread that
+loads a model goes on to other work, and every thread that it starts would inherit its one CPU.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 
 from fewbit import env
@@ -18,7 +23,13 @@ class Pool:
         lib = library.load()
         self.plan = plan_threads(threads=threads or env.THREADS.get(), cpus=env.CPUS.get())
         self.threads, cpus = self.plan.threads, self.plan.cpus
-        self.handle = lib.fb_pool_create(self.threads, (ctypes.c_int32 * len(cpus))(*cpus) if cpus else None)
+        pinned = (-1, *cpus[1:])
+        self.handle = lib.fb_pool_create(self.threads, (ctypes.c_int32 * len(pinned))(*pinned) if cpus else None)
         if not self.handle:
             raise FewbitError(f"the machine gives no {self.threads} threads; set FEWBIT_THREADS to fewer")
         weakref.finalize(self, lib.fb_pool_destroy, self.handle)
+
+    def claim_thread(self) -> None:
+        """The calling thread will run plans and little else: it takes the first CPU of the pool."""
+        if self.plan.cpus:
+            os.sched_setaffinity(0, {self.plan.cpus[0]})

@@ -44,6 +44,9 @@ class ReferenceBackend:
     def packer(self, layout: Layout, n: int, k: int) -> DequantizingPacker:
         return DequantizingPacker(layout, self.empty((n, k), F32))
 
+    def claim_thread(self) -> None:
+        pass
+
     def compile(self, plan: Plan) -> Interpreter:
         return Interpreter(plan)
 
