@@ -14,6 +14,7 @@ WINDOW_BYTES = 1 << 20
 MAX_HEADER_BYTES = 256 << 20  # the largest known vocabularies need under 32 MiB
 
 _U64 = struct.Struct("<Q")
+_FORMS = {code: struct.Struct("<" + code) for code in "BbHhIiQqfd"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Cursor:
 
     def number(self, code: str, what: str) -> int | float:
         """One value of a struct code (B, h, Q, f, ...)."""
-        form = struct.Struct("<" + code)
+        form = _FORMS[code]
         value: int | float = form.unpack(self.take(form.size, what))[0]
         return value
 
