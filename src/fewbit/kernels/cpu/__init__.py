@@ -1,0 +1,1 @@
+"""The cpu backend: C++ kernels in one library, reached by ctypes."""

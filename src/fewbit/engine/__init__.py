@@ -1,0 +1,1 @@
+"""The engine: schedules sequences, runs their steps, and is reached by messages only."""
