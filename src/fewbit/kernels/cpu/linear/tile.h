@@ -9,7 +9,7 @@ namespace fb::FB_ISA {
 // fused_halves(rows): at least four chains, since a chain takes a step in 4 cycles, and no more than the registers hold.
 #if defined(__AVX512F__)
 // 32 registers of 16 lanes: 14x2 accumulators + 2 weights + 1 activation
-constexpr int kTileRows = 14, kTileHalves = 2, kFusedRows = 6;
+constexpr int kTileRows = 14, kTileHalves = 2, kFusedRows = 4;
 constexpr int fused_halves(int rows) { return rows == 1 ? 4 : 2; }
 #elif defined(__AVX2__)
 // 16 registers of 8 lanes, a vector being two of them: 6x2 accumulators + 2 weights + 1 activation
