@@ -4,15 +4,10 @@
 //   bf16 x[16][32]       a tile of 1 KiB, rows past the last one and k past K are zeros
 //   f32 sums[32/g][16]   only for schemes with offsets: the sum of the row's rounded x over the weight's group of g
 #pragma once
-#include "core/fewbit.h"
-#include "linear/share.h"
 #include "simd/bf16.h"
-#include "simd/tile.h"
+#include "sweep.h"
 
 namespace fb::FB_ISA {
-
-constexpr int kStep = 32;  // k of a tile product
-constexpr int kBlockRows = kTileRows;
 
 template <Scheme S>
 struct Activations {
@@ -23,6 +18,7 @@ struct Activations {
 
   FB_INLINE Activations(const fb_linear_args& args, int64_t row_count)
       : base(static_cast<uint8_t*>(args.workspace)), rows(row_count), steps(ceil_div(args.k, kStep)) {}
+  FB_INLINE int64_t record_bytes() const { return kRecordBytes; }
   FB_INLINE int64_t blocks() const { return ceil_div(rows, kBlockRows); }
   FB_INLINE uint8_t* record(int64_t block, int64_t step) const { return base + (block * steps + step) * kRecordBytes; }
 };

@@ -1,4 +1,4 @@
-// The order of work of a thread, shared by both kinds of weight tiles.
+// The order of work of a thread, shared by all kinds of tiles.
 //
 //   for each piece of at most 512 rows                       its partial sums lie in the thread's scratch
 //     for each group of panels (4, or 1 when x fits in L2)   so that the x of a chunk is read from L2 and not from L3
@@ -7,12 +7,15 @@
 //
 // A sum is a chain over ascending k, chunk by chunk, whatever the rows beside it: a row's bits depend on nothing else.
 #pragma once
-#include "activations.h"
 #include "core/kernel_entry.h"
 #include "linear/finish.h"
+#include "linear/share.h"
+#include "simd/tile.h"
 
 namespace fb::FB_ISA {
 
+constexpr int kStep = 32;  // k of a step
+constexpr int kBlockRows = kTileRows;
 constexpr int kChunkSteps = 16;   // 512 k: decoded weights take 32 to 96 KiB
 constexpr int kPieceBlocks = 32;  // 512 rows
 constexpr int kGroupPanels = 4;
@@ -30,11 +33,11 @@ struct Scratch {
   alignas(64) BlockSums sums[kGroupPanels][kPieceBlocks];
 };
 
-// What a path multiplies in one call: steps of one panel by row blocks.
-template <Scheme S>
+// What a path multiplies in one call: steps of one panel by row blocks. X gives rows, steps, and the record of a block and step.
+template <class X>
 struct Piece {
   const uint8_t* packed;  // the panel
-  const Activations<S>& x;
+  const X& x;
   Range steps, blocks;
   BlockSums* sums;  // of blocks.begin; holds the chain of the steps before, if there are any
 };
@@ -68,8 +71,8 @@ FB_INLINE void finish_panel(const fb_linear_args& args, int64_t panel, Range blo
   }
 }
 
-template <Scheme S, class Path>
-void sweep(const fb_linear_args& args, const Activations<S>& x, const fb_worker& worker) {
+template <Scheme S, class Path, class X>
+FB_INLINE void sweep(const fb_linear_args& args, const X& x, const fb_worker& worker) {
   using PathScratch = Scratch<Path>;
   static_assert(sizeof(PathScratch) <= FB_SCRATCH_BYTES);
   PathScratch& scratch = *static_cast<PathScratch*>(worker.scratch);
@@ -81,7 +84,7 @@ void sweep(const fb_linear_args& args, const Activations<S>& x, const fb_worker&
   tiles.configure(Path::config(static_cast<int>(smaller(x.rows, kBlockRows))));
   for (int64_t block = blocks.begin; block < blocks.end; block += kPieceBlocks) {
     const Range piece_blocks{block, smaller(block + kPieceBlocks, blocks.end)};
-    const bool resident = (piece_blocks.end - piece_blocks.begin) * x.steps * x.kRecordBytes <= kResidentBytes;
+    const bool resident = (piece_blocks.end - piece_blocks.begin) * x.steps * x.record_bytes() <= kResidentBytes;
     const int64_t group = resident ? 1 : kGroupPanels;
     for (int64_t panel = share.panels.begin; panel < share.panels.end; panel += group) {
       const int64_t end = smaller(panel + group, share.panels.end);
@@ -93,15 +96,6 @@ void sweep(const fb_linear_args& args, const Activations<S>& x, const fb_worker&
     }
   }
   tiles.release();
-}
-
-template <Scheme S, class Path>
-void run_tiles(const void* pointer, int32_t phase, const fb_worker* worker) {
-  const fb_linear_args& args = *static_cast<const fb_linear_args*>(pointer);
-  if (*args.rows <= 0) return;
-  const Activations<S> x(args, *args.rows);
-  if (phase == 0) round_activations(args, x, *worker);
-  else sweep<S, Path>(args, x, *worker);
 }
 
 }  // namespace fb::FB_ISA

@@ -6,9 +6,9 @@
 //
 // Registers: 2 row blocks x 2 halves of the panel. C = tiles 0 1 | 2 3, A = 4 | 5, B = 6 7; a B tile meets both row blocks.
 #pragma once
+#include "activations.h"
 #include "bf16_pairs.h"
 #include "linear/decode.h"
-#include "sweep.h"
 
 namespace fb::FB_ISA {
 
@@ -50,7 +50,7 @@ struct ValueTiles {
 
   // One step for one or two row blocks.
   template <bool two>
-  static FB_INLINE void multiply_step(Tiles& tiles, const Piece<S>& piece, int64_t step, int64_t block, const Slot& slot) {
+  static FB_INLINE void multiply_step(Tiles& tiles, const Piece<Activations<S>>& piece, int64_t step, int64_t block, const Slot& slot) {
     unroll<kParts>([&](auto part) FB_INLINE_LAMBDA {
       tiles.template load<6>(tile(piece.packed, step, slot, part, 0), kTileRowBytes);
       if (part == 0) tiles.template load<4>(piece.x.record(block, step), kTileRowBytes);
@@ -66,7 +66,7 @@ struct ValueTiles {
   }
 
   template <bool two>
-  static FB_INLINE void multiply_blocks(Tiles& tiles, const Piece<S>& piece, int64_t block, bool decodes, Work& work) {
+  static FB_INLINE void multiply_blocks(Tiles& tiles, const Piece<Activations<S>>& piece, int64_t block, bool decodes, Work& work) {
     BlockSums* sums = piece.sums + (block - piece.blocks.begin);
     constexpr int64_t stride = kHalf * sizeof(float);
     if (piece.steps.begin == 0) {
@@ -88,7 +88,7 @@ struct ValueTiles {
     if constexpr (two) tiles.template store<2>(sums[1].half[0], stride), tiles.template store<3>(sums[1].half[1], stride);
   }
 
-  static void multiply(Tiles& tiles, const Piece<S>& piece, Work& work) {
+  static void multiply(Tiles& tiles, const Piece<Activations<S>>& piece, Work& work) {
     int64_t block = piece.blocks.begin;
     for (; block + 2 <= piece.blocks.end; block += 2)
       multiply_blocks<true>(tiles, piece, block, kDecodes && block == piece.blocks.begin, work);

@@ -25,44 +25,41 @@ constexpr int kGroup = 32;
 
 struct Records {
   uint8_t* base;
-  int64_t rows, groups;
+  int64_t rows, steps;  // a step is a group of 32 k
   int tile_rows;  // R
   int extras;     // 4-byte fields of a row beside its scale
 
-  FB_INLINE int64_t bytes() const { return tile_rows * (kGroup + 4 + 4 * extras); }
+  FB_INLINE int64_t record_bytes() const { return tile_rows * (kGroup + 4 + 4 * extras); }
   FB_INLINE int64_t tiles() const { return ceil_div(rows, tile_rows); }
-  FB_INLINE uint8_t* record(int64_t tile, int64_t group) const { return base + (tile * groups + group) * bytes(); }
+  FB_INLINE uint8_t* record(int64_t tile, int64_t group) const { return base + (tile * steps + group) * record_bytes(); }
   FB_INLINE int8_t* codes(uint8_t* record) const { return reinterpret_cast<int8_t*>(record); }
   FB_INLINE float* scales(uint8_t* record) const { return reinterpret_cast<float*>(record + tile_rows * kGroup); }
   FB_INLINE void* extra(uint8_t* record, int sub) const { return scales(record) + (1 + sub) * tile_rows; }
 };
-
-// What the codes of S are biased by when they enter the dot product of this ISA.
-template <Scheme S, bool signed_codes>
-constexpr int dot_bias() {
-  return S.bits == 8 && signed_codes ? 0 : S.bias;
-}
 
 template <Scheme S>
 constexpr int groups_of_weight() {  // weight groups in 32 k
   return kGroup / S.group;
 }
 
-template <Scheme S, bool signed_codes>
+// bias: what the codes are biased by when they enter the dot product; 0 where it takes them signed.
+template <Scheme S, int bias>
 constexpr int extra_fields() {
-  return dot_bias<S, signed_codes>() || S.offset ? groups_of_weight<S>() : 0;
+  return bias || S.offset ? groups_of_weight<S>() : 0;
 }
 
-template <Scheme S, bool signed_codes>
+// whole_tiles: tiles have 16 rows however few there are.
+template <Scheme S, int bias, bool whole_tiles = false>
 FB_INLINE Records records_of(const fb_linear_args& args, int64_t rows) {
-  return {static_cast<uint8_t*>(args.workspace), rows, args.k / kGroup, static_cast<int>(smaller(rows, kRecordRows)),
-          extra_fields<S, signed_codes>()};
+  const int tile_rows = static_cast<int>(whole_tiles ? kRecordRows : smaller(rows, kRecordRows));
+  return {static_cast<uint8_t*>(args.workspace), rows, args.k / kGroup, tile_rows, extra_fields<S, bias>()};
 }
 
-template <Scheme S, bool signed_codes>
+template <Scheme S, int bias, bool whole_tiles = false>
 int64_t workspace_bytes(const void* pointer, int64_t max_rows) {
-  const Records records = records_of<S, signed_codes>(*static_cast<const fb_linear_args*>(pointer), max_rows);
-  return max_rows <= 0 ? 0 : records.tiles() * records.groups * records.bytes();
+  if (max_rows <= 0) return 0;
+  const Records records = records_of<S, bias, whole_tiles>(*static_cast<const fb_linear_args*>(pointer), max_rows);
+  return records.tiles() * records.steps * records.record_bytes();
 }
 
 struct QuantizedGroup {
@@ -85,13 +82,13 @@ FB_INLINE QuantizedGroup quantize_group(const float* x) {
 }
 
 // Quantizes this thread's share of the (tile, group) records. Rows that pad the last tile are zeros.
-template <Scheme S, bool signed_codes>
+template <Scheme S, int bias>
 FB_INLINE void quantize(const fb_linear_args& args, const Records& records, const fb_worker& worker) {
-  constexpr int subs = groups_of_weight<S>(), bias = dot_bias<S, signed_codes>();
+  constexpr int subs = groups_of_weight<S>();
   static constexpr ByteOrder order = byte_order<S>();
-  const Range mine = piece(records.tiles() * records.groups, worker.thread, worker.threads);
+  const Range mine = piece(records.tiles() * records.steps, worker.thread, worker.threads);
   for (int64_t at = mine.begin; at < mine.end; ++at) {
-    const int64_t tile = at / records.groups, group = at % records.groups;
+    const int64_t tile = at / records.steps, group = at % records.steps;
     uint8_t* record = records.record(tile, group);
     for (int r = 0; r < records.tile_rows; ++r) {
       const int64_t row = tile * records.tile_rows + r;

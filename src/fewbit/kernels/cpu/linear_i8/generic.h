@@ -35,7 +35,7 @@ FB_INLINE void add_group(const WeightGroup<S>& weight, const Records& records, u
   unroll<W::kGroups>([&](auto g) FB_INLINE_LAMBDA {
     const int first = g * W::kStepsPerGroup;
     int32_t start = 0;
-    if constexpr (dot_bias<S, kSignedCodes>() != 0) start = static_cast<const int32_t*>(records.extra(record, g))[r];
+    if constexpr (dot_bias<S>() != 0) start = static_cast<const int32_t*>(records.extra(record, g))[r];
     const Words product = dot<W::kStepsPerGroup, S.bits>(weight.codes + first, weight.low_plane + 64 * first, x + kStepBytes * first, start);
     s = fma(x_scale * weight.scale[g], to_f32(product), s);
     if constexpr (S.offset) s = fma(weight.offset[g], Floats::broadcast(static_cast<const float*>(records.extra(record, g))[r]), s);
@@ -51,7 +51,7 @@ FB_INLINE void chunk(const uint8_t* packed, const Records& records, Range tiles,
   const int64_t rows = smaller(tiles.end * records.tile_rows, records.rows) - first_row;
   for (int64_t m = 0; m < rows; ++m)
     for (int lane = 0; lane < kPanel; lane += kWordLanes) Floats::zero().store(sums[m] + lane);
-  for (int64_t group = 0; group < records.groups; ++group) {
+  for (int64_t group = 0; group < records.steps; ++group) {
     const int sub = static_cast<int>(group % S.sub_blocks());
     const uint8_t* block = packed + group / S.sub_blocks() * S.block_bytes();
     for (int byte = 0; byte < S.sub_bytes() + 128; byte += 64) __builtin_prefetch(block + sub * S.sub_bytes() + kPrefetchBytes + byte);
@@ -86,8 +86,8 @@ template <Scheme S>
 void run_linear_i8(const void* pointer, int32_t phase, const fb_worker* worker) {
   const fb_linear_args& args = *static_cast<const fb_linear_args*>(pointer);
   if (*args.rows <= 0) return;
-  const Records records = records_of<S, kSignedCodes>(args, *args.rows);
-  if (phase == 0) quantize<S, kSignedCodes>(args, records, *worker);
+  const Records records = records_of<S, dot_bias<S>()>(args, *args.rows);
+  if (phase == 0) quantize<S, dot_bias<S>()>(args, records, *worker);
   else multiply<S>(args, records, *worker);
 }
 
@@ -95,9 +95,4 @@ void run_linear_i8(const void* pointer, int32_t phase, const fb_worker* worker) 
 
 #define FB_LINEAR_I8_ROW(scheme, layout)                                                     \
   FB_KERNEL_ISA(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(i8g32, layout))), 2,              \
-                (workspace_bytes<fb::FB_ISA::scheme, kSignedCodes>), run_linear_i8<fb::FB_ISA::scheme>)
-
-// every scheme of integer codes
-#define FB_CODE_SCHEMES(X)                                                                                        \
-  X(i4g32, n32k32) X(u4g32o, n32k32) X(i5g32, n32k32) X(u5g32o, n32k32) X(i8g32, n32k32) X(u2g16ot, n32k256)      \
-  X(i3g16t, n32k256) X(u4g32ot, n32k256) X(u5g32ot, n32k256) X(i6g16t, n32k256)
+                (workspace_bytes<fb::FB_ISA::scheme, dot_bias<fb::FB_ISA::scheme>()>), run_linear_i8<fb::FB_ISA::scheme>)

@@ -39,6 +39,12 @@ FB_INLINE void load_codes(const uint8_t* low_plane, const uint8_t* high_plane, W
   }
 }
 
+// What the codes that load_codes gives are biased by.
+template <Scheme S>
+constexpr int dot_bias() {
+  return S.bits == 8 && kSignedCodes ? 0 : S.bias;
+}
+
 // One vector of n within a block, sub-block `sub`.
 template <Scheme S>
 struct WeightGroup {
