@@ -89,7 +89,8 @@ inline void sample_row(const fb_sample_args& a, int64_t row, void* scratch) {
   const LogProbability logprob{highest.logit, log_of(sum_exponentials(x, a.vocab, highest.logit, 1.0f))};
   const float temperature = a.temperature[row];
   if (temperature > 0) {  // else, NaN included, the highest
-    const float inverse = temperature > 1 / kLargest ? 1 / temperature : kLargest;
+    // within the normal numbers, so that 0 * inverse is 0 and -inf * inverse is -inf
+    const float inverse = temperature < 0x1p-126f ? 0x1p126f : temperature > 0x1p126f ? 0x1p-126f : 1 / temperature;
     const bool cut = a.top_k[row] > 0 && a.top_k[row] < a.vocab;
     const Filter filter{cut ? a.top_k[row] : INT64_MAX, static_cast<double>(a.top_p[row]), static_cast<double>(a.min_p[row])};
     Ranking ranking(x, a.vocab, highest.logit, inverse, scratch);

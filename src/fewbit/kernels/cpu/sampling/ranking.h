@@ -2,7 +2,7 @@
 //
 // A token's place is one 64-bit number, (inverted order of its logit) << 32 | id, all distinct. Places are ranked band by band: the
 // first band is [top - 1, top] in units of the temperature, the next ones reach ever further; a band is gathered and
-// sorted when it is reached. Most requests end within a few hundred tokens. A band of more tokens than there is room for is halved.
+// sorted when it is reached. Most requests end within a few hundred tokens. A band of more tokens than there is room for is parted.
 #pragma once
 #include "logits.h"
 
@@ -85,7 +85,7 @@ class Ranking {
         held_first += held_count;
         held_count = 0;
       } else {
-        end = next + (end - next) / 2;
+        end = sort(kRoom)[kRoom / 2];  // the median of those found first
       }
     }
     append(sort(found), found);
