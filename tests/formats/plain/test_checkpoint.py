@@ -155,7 +155,11 @@ def test_what_transformers_saves(tmp_path: Path, model_type: str) -> None:
     model.to(torch.bfloat16).save_pretrained(tmp_path / "saved", max_shard_size="200KB")
     saved = open_checkpoint(tmp_path / "saved")
     assert len({info.file for info in saved.tensors.values()}) > 1
-    windows = ("layer_types", "sliding_window", "max_window_layers")  # spelt out by transformers, without effect when off
+    windows = (
+        "layer_types",
+        "sliding_window",
+        "max_window_layers",
+    )  # spelt out by transformers, without effect when off
     compared = [{k: v for k, v in c.config.items() if k not in windows} for c in (saved, own)]
     assert compared[0] == compared[1] and set(saved.tensors) == set(own.tensors)
     for name, weight in model.state_dict().items():
