@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from fewbit.formats import open_checkpoint
+from fewbit.formats.gguf.fixture import tiny_gguf_parts, write_gguf
 from fewbit.kernels.backend import Backend
 from fewbit.kernels.selector import Selector
 from fewbit.loader import LoadOptions, load_model, prepare
@@ -15,6 +19,7 @@ from fewbit.schemes import SCHEMES
 from fewbit.schemes.reference import quantize
 from fewbit.spec.cell import Platform
 from fewbit.spec.refusal import CheckpointError, RefusedError
+from fewbit.spec.scheme import QuantTensor
 from tests.models.tiny import PLAIN, ArrayCheckpoint, Driver, plain_llama, runner_of
 
 
@@ -136,3 +141,26 @@ def test_the_sum_is_what_a_runner_allocates(reference: Backend) -> None:
     assert loaded.need.cache == 32 * runner.kv_bytes_per_page
     working = sum(buffer.handle.nbytes for buffer in runner.buffers() if buffer.dtype.name == "f32")
     assert abs(working - loaded.need.working) < 4096  # the sampling parameters are not counted
+
+
+class Unread(ArrayCheckpoint):
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> QuantTensor:
+        raise AssertionError(f"{name} was read")
+
+
+def test_nothing_is_read_before_the_model_is_known_to_fit(reference: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = plain_llama()
+    checkpoint = Unread(whole.model_type, whole.config, whole.held)
+    monkeypatch.setattr("fewbit.loader.read_memory", lambda: Memory(1 << 30, 90 << 20, "control group"))
+    with pytest.raises(MemoryRefused, match="the model does not fit: weights 321 KiB"):
+        load_model(checkpoint, reference)
+
+
+def test_a_nan_scale_is_refused_with_its_tensor(tmp_path: Path, reference: Backend) -> None:
+    metadata, tensors = tiny_gguf_parts("u4g32o")
+    tensor = tensors["blk.1.ffn_up.weight"]
+    assert isinstance(tensor, QuantTensor)
+    tensor.parts["scale"][5, 1] = np.nan
+    checkpoint = open_checkpoint(write_gguf(tmp_path / "nan.gguf", metadata, tensors))
+    with pytest.raises(CheckpointError, match=r"tensor 'blk.1.ffn_up.weight' has a NaN scale at row 5"):
+        load_model(checkpoint, reference)
