@@ -24,7 +24,9 @@ PAGES = 17  # of a sequence: 544 tokens
 def demo_runner(demo_model: Path) -> Iterator[Runner]:
     checkpoint, backend = open_checkpoint(demo_model), open_backend("cpu", detect())
     model = load_model(checkpoint, backend).model
-    yield Runner(model, backend, max_rows=512, max_sequences=8, pages=8 * PAGES + 1, max_pages_per_sequence=PAGES)
+    yield Runner(
+        model, backend, max_rows=512, max_sequences=8, pages=8 * PAGES + 1, max_pages_per_sequence=PAGES
+    )
     checkpoint.close()
 
 

@@ -12,7 +12,12 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from fewbit.layers.rope import Rope
 from fewbit.spec.refusal import CheckpointError
 
-LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+LLAMA3 = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
 YARN = {"factor": 4.0, "original_max_position_embeddings": 32768}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "linear": ("linear", {"factor": 3.0}),
@@ -32,7 +37,9 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 def test_equals_transformers_to_the_last_place(case: str, dim: int, theta: float) -> None:
     kind, given = CASES[case]
     parameters = {"rope_type": kind, "rope_theta": theta} | given
-    config = transformers.LlamaConfig(hidden_size=dim, num_attention_heads=1, rope_parameters=dict(parameters))
+    config = transformers.LlamaConfig(
+        hidden_size=dim, num_attention_heads=1, rope_parameters=dict(parameters)
+    )
     expected, scale = ROPE_INIT_FUNCTIONS[kind](config, None)
     ours = Rope(dim, theta, parameters)
     ours.check()
@@ -50,10 +57,16 @@ def test_default_frequencies() -> None:
 @pytest.mark.parametrize(
     ("scaling", "text"),
     [
-        ({"rope_type": "longrope"}, "rope_type 'longrope', which is not supported; supported: default, linear, llama3, yarn"),
+        (
+            {"rope_type": "longrope"},
+            "rope_type 'longrope', which is not supported; supported: default, linear, llama3, yarn",
+        ),
         ({"type": "dynamic", "factor": 2.0}, "rope_type 'dynamic'"),
         ({"rope_type": "linear"}, "lacks factor"),
-        ({"rope_type": "llama3", "factor": 8.0}, "lacks low_freq_factor, high_freq_factor, original_max_position_embeddings"),
+        (
+            {"rope_type": "llama3", "factor": 8.0},
+            "lacks low_freq_factor, high_freq_factor, original_max_position_embeddings",
+        ),
         ({"rope_type": "yarn", **YARN, "surprise": 1}, "has surprise = 1, which is not supported"),
         ({"rope_type": "linear", "factor": float("nan")}, "factor = nan; expected a finite number"),
         ({"rope_type": "linear", "factor": 0}, "factor = 0; expected a number above 0"),

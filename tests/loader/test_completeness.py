@@ -36,7 +36,9 @@ def refusal(checkpoint: ArrayCheckpoint, reference: Backend) -> str:
 def test_a_missing_tensor_is_named(reference: Backend) -> None:
     checkpoint = plain_llama()
     del checkpoint.held["model.layers.1.mlp.up_proj.weight"]
-    assert "the config demands tensors that are missing: model.layers.1.mlp.up_proj.weight" in refusal(checkpoint, reference)
+    assert "the config demands tensors that are missing: model.layers.1.mlp.up_proj.weight" in refusal(
+        checkpoint, reference
+    )
 
 
 def test_a_left_over_tensor_is_named(reference: Backend) -> None:
@@ -52,7 +54,9 @@ def test_a_wrong_shape_is_named_with_the_right_one(reference: Backend) -> None:
     checkpoint = plain_llama()
     checkpoint.config["intermediate_size"] = 128
     text = refusal(checkpoint, reference)
-    assert "model.layers.0.mlp.gate_proj.weight is [96, 64], expected [128, 64]" in text and "and 1 more" in text
+    assert (
+        "model.layers.0.mlp.gate_proj.weight is [96, 64], expected [128, 64]" in text and "and 1 more" in text
+    )
 
 
 def test_a_quantized_norm_is_refused(reference: Backend) -> None:
@@ -80,7 +84,9 @@ def test_the_report_finds_what_loading_left_out(reference: Backend) -> None:
     loaded = load_model(checkpoint, reference)
     consumed = dict(loaded.report.consumed)
     del consumed["model.norm.weight"]
-    with pytest.raises(CheckpointError, match=r"unfilled \[model.norm.weight\], tensors unread \[model.norm.weight\]"):
+    with pytest.raises(
+        CheckpointError, match=r"unfilled \[model.norm.weight\], tensors unread \[model.norm.weight\]"
+    ):
         Report.of(loaded.prepared.spec, checkpoint, consumed, {})
     consumed = dict(loaded.report.consumed) | {"model.norm.weight": SCHEMES["bf16"]}
     with pytest.raises(CheckpointError, match=r"took another scheme \[model.norm.weight\]"):
@@ -90,7 +96,9 @@ def test_the_report_finds_what_loading_left_out(reference: Backend) -> None:
 def test_an_unserved_scheme_names_the_tensors() -> None:
     """On a platform without the reference, a scheme that no kernel declares is a refusal, never a fall back."""
     nothing = Selector(Platform("bare", frozenset()), "triton")
-    with pytest.raises(RefusedError, match=r"model.layers.0.self_attn.q_proj.weight, model.layers.0.self_attn.k_proj"):
+    with pytest.raises(
+        RefusedError, match=r"model.layers.0.self_attn.q_proj.weight, model.layers.0.self_attn.k_proj"
+    ):
         prepare(plain_llama(), nothing)
 
 
@@ -120,7 +128,9 @@ def test_progress_ends_at_the_total(reference: Backend) -> None:
     checkpoint = plain_llama()
     load_model(checkpoint, reference, LoadOptions(progress=lambda done, total: seen.append((done, total))))
     total = sum(info.bytes_on_disk for info in checkpoint.tensors.values())
-    assert seen[-1] == (total, total) and [d for d, _ in seen] == sorted(d for d, _ in seen) and len(seen) > 10
+    assert (
+        seen[-1] == (total, total) and [d for d, _ in seen] == sorted(d for d, _ in seen) and len(seen) > 10
+    )
 
 
 def test_the_sum_is_refused_before_loading() -> None:
@@ -128,7 +138,9 @@ def test_the_sum_is_refused_before_loading() -> None:
     check_memory(need, Memory(16 << 30, 8 << 30, "machine"))
     with pytest.raises(MemoryRefused) as error:
         check_memory(need, Memory(16 << 30, 6 << 30, "control group"))
-    assert "weights 3 GiB, keys and values 2 GiB, working memory 1.09 GiB: together 6.09 GiB" in str(error.value)
+    assert "weights 3 GiB, keys and values 2 GiB, working memory 1.09 GiB: together 6.09 GiB" in str(
+        error.value
+    )
     assert "the control group has 6 GiB left" in str(error.value)
 
 
@@ -148,7 +160,9 @@ class Unread(ArrayCheckpoint):
         raise AssertionError(f"{name} was read")
 
 
-def test_nothing_is_read_before_the_model_is_known_to_fit(reference: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_read_before_the_model_is_known_to_fit(
+    reference: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = plain_llama()
     checkpoint = Unread(whole.model_type, whole.config, whole.held)
     monkeypatch.setattr("fewbit.loader.read_memory", lambda: Memory(1 << 30, 90 << 20, "control group"))

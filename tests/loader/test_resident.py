@@ -35,7 +35,9 @@ print(json.dumps({"peak": max(seen) - before, "after": seen[-1] - before, "packe
 @pytest.mark.demo
 def test_loading_stays_within_the_packed_weights_and_a_bounded_rest(demo_model: Path) -> None:
     command = [sys.executable, "-c", PROBE, str(demo_model)]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, env=cli_environment(), timeout=120)
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=cli_environment(), timeout=120
+    )
     found = json.loads(result.stdout)
     print(found)
     # 134.5 M weights: 106.2 M of them at 5 bits and the tied table of 28.3 M once, at 8.5 bits

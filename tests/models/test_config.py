@@ -50,7 +50,12 @@ def test_published_configs_are_read() -> None:
     smollm2 = {"is_llama_config": True, "rope_interleaved": False, "rope_theta": 100000, "rope_scaling": None}
     extra = {"transformers.js_config": {"kv_cache_dtype": {}}, "tie_word_embeddings": True}
     assert read(**smollm2, **extra).rope.theta == 100000.0
-    qwen = {"use_sliding_window": False, "sliding_window": 131072, "max_window_layers": 28, "use_mrope": False}
+    qwen = {
+        "use_sliding_window": False,
+        "sliding_window": 131072,
+        "max_window_layers": 28,
+        "use_mrope": False,
+    }
     assert read("qwen2", **qwen).windows == (0,) * 4
 
 
@@ -63,7 +68,9 @@ def test_windows_by_layer() -> None:
 
 
 def test_rope_parameters_hold_theta() -> None:
-    rope = read(rope_parameters={"rope_type": "default", "rope_theta": 7e4, "partial_rotary_factor": 0.5}).rope
+    rope = read(
+        rope_parameters={"rope_type": "default", "rope_theta": 7e4, "partial_rotary_factor": 0.5}
+    ).rope
     assert (rope.theta, rope.dim) == (7e4, 8)
 
 
@@ -83,7 +90,10 @@ def test_tensors_decide_where_the_config_is_silent() -> None:
         ({"hidden_size": None}, "hidden_size = None; expected int"),
         ({"num_key_value_heads": 3}, "num_attention_heads = 4, no multiple of num_key_value_heads = 3"),
         ({"rope_interleaved": True}, "rope_interleaved = True, which is not supported"),
-        ({"attn_logit_softcapping": 50.0}, "attn_logit_softcapping = 50.0, which this architecture does not know"),
+        (
+            {"attn_logit_softcapping": 50.0},
+            "attn_logit_softcapping = 50.0, which this architecture does not know",
+        ),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantization_config"),
         ({"rope_scaling": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
         ({"sliding_window": 8}, "sliding_window = 8, which this architecture does not use"),
@@ -105,7 +115,11 @@ def test_a_missing_key_is_named() -> None:
 
 
 def test_unknown_architectures_name_the_nearest() -> None:
-    with pytest.raises(CheckpointError, match=r"'qwen3_moe' is not supported; supported: llama, .*; the nearest is qwen3"):
+    with pytest.raises(
+        CheckpointError, match=r"'qwen3_moe' is not supported; supported: llama, .*; the nearest is qwen3"
+    ):
         family("qwen3_moe")
-    with pytest.raises(CheckpointError, match=r"'zzz' is not supported; supported: llama, mistral, qwen2, qwen3$"):
+    with pytest.raises(
+        CheckpointError, match=r"'zzz' is not supported; supported: llama, mistral, qwen2, qwen3$"
+    ):
         family("zzz")

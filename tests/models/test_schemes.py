@@ -32,20 +32,35 @@ def test_cpu_equals_reference(scheme: str, tied: bool, backends: Any) -> None:
     """Head and embedding included. The bf16 cache turns last-place differences into half a step of bf16 here and there."""
     everywhere = {name: SCHEMES[scheme] for name in ("proj", "embed", "lm_head")}
     checkpoint = plain_llama(everywhere, tied=tied, hidden=256, inner=512)
-    assert relative_error(logits(checkpoint, backends("cpu")), logits(checkpoint, backends("reference"))) < 2e-3
+    assert (
+        relative_error(logits(checkpoint, backends("cpu")), logits(checkpoint, backends("reference"))) < 2e-3
+    )
 
 
 def test_mixed_projections_on_the_cpu(backends: Any) -> None:
     """Blocks side by side write their columns of one buffer, without a barrier between them."""
-    parts = {"q_proj": "u4g32ot", "k_proj": "u4g32ot", "v_proj": "i6g16t", "gate": "i4g32", "up": "bf16", "down": "i8g32"}
-    checkpoint = plain_llama({part: SCHEMES[name] for part, name in parts.items()}, bias=True, hidden=256, inner=512)
-    assert relative_error(logits(checkpoint, backends("cpu")), logits(checkpoint, backends("reference"))) < 2e-3
+    parts = {
+        "q_proj": "u4g32ot",
+        "k_proj": "u4g32ot",
+        "v_proj": "i6g16t",
+        "gate": "i4g32",
+        "up": "bf16",
+        "down": "i8g32",
+    }
+    checkpoint = plain_llama(
+        {part: SCHEMES[name] for part, name in parts.items()}, bias=True, hidden=256, inner=512
+    )
+    assert (
+        relative_error(logits(checkpoint, backends("cpu")), logits(checkpoint, backends("reference"))) < 2e-3
+    )
 
 
 def test_rows_that_do_not_fill_a_panel(backends: Any) -> None:
     """Heads of 16: k and v have 32 rows, q and up 64 and 72; a vocabulary of 160 and an inner size of 72."""
     checkpoint = plain_llama(hidden=64, inner=72)
-    assert relative_error(logits(checkpoint, backends("cpu")), logits(checkpoint, backends("reference"))) < 2e-3
+    assert (
+        relative_error(logits(checkpoint, backends("cpu")), logits(checkpoint, backends("reference"))) < 2e-3
+    )
 
 
 def test_a_tied_embedding_is_packed_once(backends: Any) -> None:

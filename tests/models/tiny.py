@@ -36,7 +36,9 @@ class ArrayCheckpoint:
     @property
     def tensors(self) -> dict[str, TensorInfo]:
         return {
-            name: TensorInfo(name, name, t.shape, t.scheme, sum(p.nbytes for p in t.parts.values()), self.path)
+            name: TensorInfo(
+                name, name, t.shape, t.scheme, sum(p.nbytes for p in t.parts.values()), self.path
+            )
             for name, t in self.held.items()
         }
 
@@ -120,7 +122,12 @@ class Driver:
 
 
 def plain_llama(
-    schemes: Mapping[str, Scheme] | None = None, *, tied: bool = False, bias: bool = False, hidden: int = 64, inner: int = 96
+    schemes: Mapping[str, Scheme] | None = None,
+    *,
+    tied: bool = False,
+    bias: bool = False,
+    hidden: int = 64,
+    inner: int = 96,
 ) -> ArrayCheckpoint:
     """A two-layer llama of random weights, without transformers; `schemes` as in `checkpoint_of`."""
     heads, kv_heads, dim, vocab = 4, 2, hidden // 4, 160
@@ -129,7 +136,10 @@ def plain_llama(
         "num_key_value_heads": kv_heads, "vocab_size": vocab, "max_position_embeddings": 256,
         "tie_word_embeddings": tied, "attention_bias": bias,
     }  # fmt: skip
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (vocab, hidden), "model.norm.weight": (hidden,)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "model.embed_tokens.weight": (vocab, hidden),
+        "model.norm.weight": (hidden,),
+    }
     if not tied:
         shapes["lm_head.weight"] = (vocab, hidden)
     for i in range(2):
@@ -140,8 +150,12 @@ def plain_llama(
             "mlp.gate_proj": (inner, hidden), "mlp.up_proj": (inner, hidden), "mlp.down_proj": (hidden, inner),
         }  # fmt: skip
         shapes |= {f"{at}{name}.weight": shape for name, shape in projections.items()}
-        shapes |= {f"{at}{name}.bias": shape[:1] for name, shape in projections.items() if bias and "attn" in name}
-        shapes |= {f"{at}{name}.weight": (hidden,) for name in ("input_layernorm", "post_attention_layernorm")}
+        shapes |= {
+            f"{at}{name}.bias": shape[:1] for name, shape in projections.items() if bias and "attn" in name
+        }
+        shapes |= {
+            f"{at}{name}.weight": (hidden,) for name in ("input_layernorm", "post_attention_layernorm")
+        }
     rng = np.random.default_rng(17)
     held = {}
     for name, shape in shapes.items():

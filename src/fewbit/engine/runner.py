@@ -118,7 +118,9 @@ class Runner:
         self._gathered = backend.empty((max_sequences, model.shape.hidden_size), F32)
         self._logits = backend.empty((max_sequences, model.shape.vocab_size), F32)
         # views, made once: a step in Python is a dozen small copies
-        self._in = {name: backend.array(getattr(self._inputs, name)) for name in StepInputs.__dataclass_fields__}
+        self._in = {
+            name: backend.array(getattr(self._inputs, name)) for name in StepInputs.__dataclass_fields__
+        }
         self._in |= {name: backend.array(buffer) for name, buffer in self._sampling.items()}
         self._out = {name: backend.array(buffer) for name, buffer in self._sampled.items()}
         self._trunks: dict[Phase, list[Plan]] = {"prefill": [], "decode": []}
@@ -166,14 +168,29 @@ class Runner:
 
     def buffers(self) -> list[Buffer]:
         """Everything that the runner allocated, the cache and the model's working buffers included."""
-        fields = [getattr(group, name) for group in (self._inputs, self._working) for name in group.__dataclass_fields__]
+        fields = [
+            getattr(group, name)
+            for group in (self._inputs, self._working)
+            for name in group.__dataclass_fields__
+        ]
         caches = [buffer for cache in self._caches for buffer in (cache.keys, cache.values)]
-        return [*fields, *self._sampling.values(), *self._sampled.values(), *caches, self._gathered, self._logits]
+        return [
+            *fields,
+            *self._sampling.values(),
+            *self._sampled.values(),
+            *caches,
+            self._gathered,
+            self._logits,
+        ]
 
     def _fill(self, batch: BatchInput, *, sampled: bool = True) -> int:
         """Copies the batch into the fixed buffers; returns its rows."""
         rows, seqs, count = len(batch.token_ids), len(batch.kv_len), len(batch.sample_rows)
-        if not 0 < rows <= self.max_rows or not 0 < seqs <= self.max_sequences or (sampled and count > self.max_sequences):
+        if (
+            not 0 < rows <= self.max_rows
+            or not 0 < seqs <= self.max_sequences
+            or (sampled and count > self.max_sequences)
+        ):
             raise ValueError(
                 f"a batch of {rows} rows, {seqs} sequences and {count} sampled rows; the runner was made for "
                 f"1..{self.max_rows} rows and 1..{self.max_sequences} sequences"
@@ -224,5 +241,7 @@ class Runner:
         """All plans as one, so that a step is one call."""
         key = tuple(id(plan) for plan in plans)
         if key not in self._compiled:
-            self._compiled[key] = self.backend.compile(Plan(tuple(step for plan in plans for step in plan.steps)))
+            self._compiled[key] = self.backend.compile(
+                Plan(tuple(step for plan in plans for step in plan.steps))
+            )
         return self._compiled[key]

@@ -14,7 +14,9 @@ class GatedMlp:
     gate_up: Linear
     down: Linear
 
-    def record(self, ops: Ops, h: Buffer, residual: Buffer, rows: Buffer, gate_up: Buffer, gated: Buffer) -> None:
+    def record(
+        self, ops: Ops, h: Buffer, residual: Buffer, rows: Buffer, gate_up: Buffer, gated: Buffer
+    ) -> None:
         """`gate_up` [T, 2 I] and `gated` [T, I] are working buffers."""
         self.gate_up.record(ops, h, gate_up, rows)
         ops.swiglu(gate_up, gated, rows)

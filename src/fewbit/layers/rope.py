@@ -59,8 +59,12 @@ class Rope:
             )
         for key in (*KEYS[self.type], *OPTIONAL.get(self.type, ())):
             value = self.scaling.get(key)
-            if value is not None and (not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0):
-                raise CheckpointError(f"rope_scaling has {key} = {value!r}; expected a finite number, not negative")
+            if value is not None and (
+                not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0
+            ):
+                raise CheckpointError(
+                    f"rope_scaling has {key} = {value!r}; expected a finite number, not negative"
+                )
         if self.scaling.get("factor") == 0:
             raise CheckpointError("rope_scaling has factor = 0; expected a number above 0")
 

@@ -69,14 +69,20 @@ def load_model(checkpoint: Checkpoint, backend: Backend, options: LoadOptions | 
     """Refuses before loading what this machine cannot serve or hold; afterwards proves that every parameter was filled."""
     options = options or LoadOptions()
     prepared = prepare(checkpoint, backend.selector, options.activations)
-    need = estimate(prepared.linears, prepared.embedding, prepared.spec, prepared.shape, backend, options.capacity)
+    need = estimate(
+        prepared.linears, prepared.embedding, prepared.spec, prepared.shape, backend, options.capacity
+    )
     check_memory(need, read_memory())
-    stream = Stream(checkpoint, backend, sum(info.bytes_on_disk for info in checkpoint.tensors.values()), options.progress)
+    stream = Stream(
+        checkpoint, backend, sum(info.bytes_on_disk for info in checkpoint.tensors.values()), options.progress
+    )
     linears = {method.spec.name: stream.linear(method) for method in prepared.linears}
     tied = linears.get(prepared.spec.embedding.tied_to)
     embedding = stream.embedding(prepared.embedding, tied)
     vectors = {vector.name: stream.vector(vector.tensor) for vector in prepared.spec.vectors}
     stream.finish()
     report = Report.of(prepared.spec, checkpoint, stream.consumed, prepared.explained)
-    model = family(checkpoint.model_type).build(prepared.config, Parameters(linears, embedding, vectors), backend)
+    model = family(checkpoint.model_type).build(
+        prepared.config, Parameters(linears, embedding, vectors), backend
+    )
     return LoadedModel(model, prepared, report, need)

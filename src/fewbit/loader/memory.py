@@ -64,7 +64,9 @@ def estimate(
     weights = 0
     for method in linears:
         for block in method.blocks:
-            weights += backend.packed_bytes(backend.layout(block.choice.layout, block.scheme), block.n, block.k)
+            weights += backend.packed_bytes(
+                backend.layout(block.choice.layout, block.scheme), block.n, block.k
+            )
     if not spec.embedding.tied_to:
         layout = backend.layout(embedding.choice.layout, embedding.scheme)
         weights += backend.packed_bytes(layout, *spec.embedding.weight.shape)

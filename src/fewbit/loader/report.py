@@ -26,7 +26,11 @@ def check_headers(spec: ModelSpec, checkpoint: Checkpoint) -> dict[str, str]:
     ]
     vectors = [vector.tensor.name for vector in spec.vectors]
     vectors += [bias.name for linear in spec.linears for bias in linear.biases if bias]
-    quantized = [f"{name} is {found[name].scheme}" for name in vectors if name in found and not found[name].scheme.is_plain]
+    quantized = [
+        f"{name} is {found[name].scheme}"
+        for name in vectors
+        if name in found and not found[name].scheme.is_plain
+    ]
     faults = [
         ("the config demands tensors that are missing", missing),
         ("tensors have another shape than the config demands", wrong),
@@ -35,7 +39,9 @@ def check_headers(spec: ModelSpec, checkpoint: Checkpoint) -> dict[str, str]:
     ]
     texts = [f"{what}: {_list(names)}" for what, names in faults if names]
     if texts:
-        raise CheckpointError(f"{checkpoint.path} does not fit its config ({checkpoint.model_type}): {'; '.join(texts)}")
+        raise CheckpointError(
+            f"{checkpoint.path} does not fit its config ({checkpoint.model_type}): {'; '.join(texts)}"
+        )
     return {name: spec.explained[name] for name in found if name in spec.explained}
 
 

@@ -21,7 +21,9 @@ from fewbit.spec.dtype import F32
 from fewbit.spec.layout import PackedTensor
 from fewbit.spec.scheme import QuantTensor, Scheme
 
-PIECE_BYTES = 4 << 20  # of decoded codes: about what stays in cache between decoding and packing; at most 16 MiB
+PIECE_BYTES = (
+    4 << 20
+)  # of decoded codes: about what stays in cache between decoding and packing; at most 16 MiB
 PANEL_ROWS = 32
 
 
@@ -29,7 +31,11 @@ class Stream:
     """Counts what it reads. `consumed` maps each tensor to its scheme once all of its rows went into a parameter."""
 
     def __init__(
-        self, checkpoint: Checkpoint, backend: Backend, total_bytes: int, progress: Callable[[int, int], None] | None
+        self,
+        checkpoint: Checkpoint,
+        backend: Backend,
+        total_bytes: int,
+        progress: Callable[[int, int], None] | None,
     ) -> None:
         self.checkpoint, self.backend, self.progress = checkpoint, backend, progress
         self.total_bytes, self.done_bytes = total_bytes, 0.0
@@ -56,9 +62,14 @@ class Stream:
     def _pack(self, block: Block) -> PackedTensor:
         layout = self.backend.layout(block.choice.layout, block.scheme)
         packer = self.backend.packer(layout, block.n, block.k)
-        step = max(PIECE_BYTES // max(block.k * max(block.scheme.codes.bits, 8) // 8, 1) // PANEL_ROWS, 1) * PANEL_ROWS
+        step = (
+            max(PIECE_BYTES // max(block.k * max(block.scheme.codes.bits, 8) // 8, 1) // PANEL_ROWS, 1)
+            * PANEL_ROWS
+        )
         for start in range(0, block.n, step):
-            packer.add(_join([self._read(*part) for part in _rows(block.weights, start, min(start + step, block.n))]))
+            packer.add(
+                _join([self._read(*part) for part in _rows(block.weights, start, min(start + step, block.n))])
+            )
         for weight in block.weights:
             self.consumed[weight.name] = block.scheme
         return packer.finish()
@@ -68,7 +79,9 @@ class Stream:
         if not any(block.biases):
             return None
         pairs = zip(block.weights, block.biases, strict=True)
-        values = [self._floats(bias) if bias else np.zeros(weight.shape[0], np.float32) for weight, bias in pairs]
+        values = [
+            self._floats(bias) if bias else np.zeros(weight.shape[0], np.float32) for weight, bias in pairs
+        ]
         return self.backend.upload(np.concatenate(values), F32)
 
     def _floats(self, tensor: TensorSpec) -> np.ndarray:
@@ -101,4 +114,3 @@ def _join(pieces: list[QuantTensor]) -> QuantTensor:
     parts = {role: np.concatenate([piece.parts[role] for piece in pieces]) for role in pieces[0].parts}
     rows = sum(piece.shape[0] for piece in pieces)
     return QuantTensor(pieces[0].scheme, (rows, pieces[0].shape[1]), parts)
-

@@ -16,5 +16,7 @@ def family(model_type: str) -> Family:
     if model_type not in FAMILIES:
         near = difflib.get_close_matches(model_type, FAMILIES, 1, 0.4)
         hint = f"; the nearest is {near[0]}, which computes something else" if near else ""
-        raise CheckpointError(f"architecture {model_type!r} is not supported; supported: {', '.join(FAMILIES)}{hint}")
+        raise CheckpointError(
+            f"architecture {model_type!r} is not supported; supported: {', '.join(FAMILIES)}{hint}"
+        )
     return import_module(f"fewbit.models.{FAMILIES[model_type]}")  # type: ignore[return-value]

@@ -24,7 +24,9 @@ class Key:
     def read(self, config: Mapping[str, Any]) -> Any:
         value = config.get(self.name, self.default)
         if value is REQUIRED:
-            raise CheckpointError(f"config has no {self.name}, which this architecture needs; expected {self.type.__name__}")
+            raise CheckpointError(
+                f"config has no {self.name}, which this architecture needs; expected {self.type.__name__}"
+            )
         if value is None and self.default is not REQUIRED:  # null means: as if the key were absent
             return self.default
         if self.type is float and type(value) is int:
@@ -35,7 +37,9 @@ class Key:
             raise CheckpointError(f"config has {self.name} = {value!r}; expected at least {self.least}")
         if self.only and value not in self.only:
             offered = ", ".join(repr(v) for v in self.only)
-            raise CheckpointError(f"config has {self.name} = {value!r}, which is not supported; supported: {offered}")
+            raise CheckpointError(
+                f"config has {self.name} = {value!r}, which is not supported; supported: {offered}"
+            )
         return value
 
 

@@ -107,8 +107,8 @@ class Llama:
     def working(self, backend: Backend, rows: int) -> Working:
         c = self.config
         half, width = c.rope.dim // 2, _attention_shape(c, 0).qkv_width
-        columns = (c.hidden_size, c.hidden_size, width, c.heads * c.head_dim)
-        columns += (2 * c.intermediate_size, c.intermediate_size, half, half)
+        attention = (c.hidden_size, c.hidden_size, width, c.heads * c.head_dim)
+        columns = (*attention, 2 * c.intermediate_size, c.intermediate_size, half, half)
         return Working(*(backend.empty((rows, count), F32) for count in columns))
 
     def record_trunk(self, ops: Ops, inputs: StepInputs, caches: tuple[Cache, ...], w: Working) -> None:

@@ -88,12 +88,25 @@ def parse(model_type: str, config: Mapping[str, Any], tensors: Collection[str]) 
     heads, kv_heads = c["num_attention_heads"], c["num_key_value_heads"] or c["num_attention_heads"]
     head_dim = c["head_dim"] or member.head_dim or c["hidden_size"] // heads
     if heads % kv_heads:
-        raise CheckpointError(f"config has num_attention_heads = {heads}, no multiple of num_key_value_heads = {kv_heads}")
-    q = "model.layers.0.self_attn.q_proj.bias" in tensors if c["attention_bias"] is None else c["attention_bias"]
-    o = "model.layers.0.self_attn.o_proj.bias" in tensors if c["attention_bias"] is None else c["attention_bias"]
+        raise CheckpointError(
+            f"config has num_attention_heads = {heads}, no multiple of num_key_value_heads = {kv_heads}"
+        )
+    q = (
+        "model.layers.0.self_attn.q_proj.bias" in tensors
+        if c["attention_bias"] is None
+        else c["attention_bias"]
+    )
+    o = (
+        "model.layers.0.self_attn.o_proj.bias" in tensors
+        if c["attention_bias"] is None
+        else c["attention_bias"]
+    )
     qkv_bias, o_bias = member.bias or (q, o)
     mlp = "model.layers.0.mlp.down_proj.bias" in tensors if c["mlp_bias"] is None else c["mlp_bias"]
-    ignored = {f"model.layers.{i}.self_attn.rotary_emb.inv_freq": "computed from rope_theta" for i in range(c["num_hidden_layers"])}
+    ignored = {
+        f"model.layers.{i}.self_attn.rotary_emb.inv_freq": "computed from rope_theta"
+        for i in range(c["num_hidden_layers"])
+    }
     if c["tie_word_embeddings"]:
         ignored["lm_head.weight"] = "the config ties it to the embedding"
     return LlamaConfig(
@@ -130,7 +143,9 @@ def _rope(c: Mapping[str, Any], head_dim: int) -> Rope:
     theta = scaling.get("rope_theta", c["rope_theta"])
     dim = int(head_dim * (1.0 if partial is None else partial))
     if dim % 2 or not 0 < dim <= head_dim:
-        raise CheckpointError(f"partial_rotary_factor = {partial!r} rotates {dim} of {head_dim} elements; expected an even number")
+        raise CheckpointError(
+            f"partial_rotary_factor = {partial!r} rotates {dim} of {head_dim} elements; expected an even number"
+        )
     rope = Rope(dim, float(10000.0 if theta is None else theta), scaling)
     rope.check()
     return rope
@@ -143,14 +158,20 @@ def _windows(c: Mapping[str, Any], member: Member, config: Mapping[str, Any]) ->
     match member.window:
         case "always":
             if c["layer_types"]:
-                raise CheckpointError(f"config has layer_types = {c['layer_types']!r}, which {config.get('model_type', 'this')} does not use")
+                raise CheckpointError(
+                    f"config has layer_types = {c['layer_types']!r}, which {config.get('model_type', 'this')} does not use"
+                )
             window = window if "sliding_window" in config else MISTRAL_WINDOW
             return (window or 0,) * layers
         case "by_layer" if c["use_sliding_window"] and window:
             first = QWEN_WINDOW_LAYERS if c["max_window_layers"] is None else c["max_window_layers"]
-            types = c["layer_types"] or ["full_attention"] * min(first, layers) + ["sliding_attention"] * (layers - first)
+            types = c["layer_types"] or ["full_attention"] * min(first, layers) + ["sliding_attention"] * (
+                layers - first
+            )
         case "never" if window:
-            raise CheckpointError(f"config has sliding_window = {window!r}, which this architecture does not use; expected null")
+            raise CheckpointError(
+                f"config has sliding_window = {window!r}, which this architecture does not use; expected null"
+            )
         case _:
             types = c["layer_types"] or ["full_attention"] * layers
     return _windows_by_type(types, layers, window if c["use_sliding_window"] else None)

@@ -21,7 +21,9 @@ def f32(*shape: int) -> np.ndarray:
 
 def test_rms_norm_adds_the_residual_first_and_leaves_other_rows() -> None:
     x, residual, weight, y = f32(5, 8), f32(5, 8), f32(8), np.full((5, 8), 7.0, np.float32)
-    expected = torch.nn.functional.rms_norm(torch.from_numpy(x + residual), (8,), torch.from_numpy(weight), 1e-5)
+    expected = torch.nn.functional.rms_norm(
+        torch.from_numpy(x + residual), (8,), torch.from_numpy(weight), 1e-5
+    )
     before = residual.copy()
     rms_norm.reference(x, weight, y, residual, rows(3), 1, 1e-5)
     np.testing.assert_allclose(y[:3], expected[:3], rtol=1e-5)
@@ -32,7 +34,9 @@ def test_rms_norm_adds_the_residual_first_and_leaves_other_rows() -> None:
 
 def test_rms_norm_of_heads_is_per_head() -> None:
     x, weight = f32(2, 12), f32(4)
-    expected = torch.nn.functional.rms_norm(torch.from_numpy(x.reshape(2, 3, 4)), (4,), torch.from_numpy(weight), 1e-6)
+    expected = torch.nn.functional.rms_norm(
+        torch.from_numpy(x.reshape(2, 3, 4)), (4,), torch.from_numpy(weight), 1e-6
+    )
     rms_norm.reference(x, weight, x, None, rows(2), 3, 1e-6)
     np.testing.assert_allclose(x.reshape(2, 3, 4), expected, rtol=1e-5)
 
@@ -48,7 +52,11 @@ def test_swiglu() -> None:
 def test_rope_turns_pairs_and_leaves_the_rest() -> None:
     x = f32(2, 2 * 6)
     before = x.reshape(2, 2, 6).copy()
-    inv_freq, cos, sin = np.array([1.0, 0.1], np.float32), np.zeros((2, 2), np.float32), np.zeros((2, 2), np.float32)
+    inv_freq, cos, sin = (
+        np.array([1.0, 0.1], np.float32),
+        np.zeros((2, 2), np.float32),
+        np.zeros((2, 2), np.float32),
+    )
     rope_angles.reference(np.array([3, 5], np.int32), inv_freq, cos, sin, rows(2), 2.0)
     np.testing.assert_allclose(cos, 2 * np.cos([[3, 0.3], [5, 0.5]]), rtol=1e-6)
     rope.reference(x, cos, sin, rows(2), 2, 6, 4)
@@ -92,7 +100,9 @@ def test_attention_over_scattered_pages_equals_sdpa(window: int) -> None:
     out = np.zeros((new, heads * dim), np.float32)
     shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": dim, "max_kv_len": 96}
     q_start, kv_len = np.array([0, new], np.int32), np.array([tokens], np.int32)
-    attention.reference(q, k_cache, v_cache, pages, rows(1), q_start, kv_len, out, **shape, scale=0.3, window=window)
+    attention.reference(
+        q, k_cache, v_cache, pages, rows(1), q_start, kv_len, out, **shape, scale=0.3, window=window
+    )
 
     position, token = torch.arange(tokens - new, tokens)[:, None], torch.arange(tokens)
     mask = (token <= position) & (token > position - (window or 1000))

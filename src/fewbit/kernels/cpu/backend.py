@@ -75,5 +75,6 @@ class CompiledPlan:
 
     def run(self) -> None:
         if self._run(self._pool, self._steps, self._count):
-            raise FewbitError("the kernel library refused a plan of another ABI; build it again with `make setup`")
-
+            raise FewbitError(
+                "the kernel library refused a plan of another ABI; build it again with `make setup`"
+            )

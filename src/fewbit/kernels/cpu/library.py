@@ -46,11 +46,15 @@ def load() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
-        raise LibraryError(f"the kernel library {path} cannot be loaded ({error}); build it again with `make setup`") from None
+        raise LibraryError(
+            f"the kernel library {path} cannot be loaded ({error}); build it again with `make setup`"
+        ) from None
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(library, name, None)
         if function is None:
-            raise LibraryError(f"{path} has no function {name}, so it is of another version; build it again with `make setup`")
+            raise LibraryError(
+                f"{path} has no function {name}, so it is of another version; build it again with `make setup`"
+            )
         function.restype, function.argtypes = result, arguments
     _check_abi(library, path)
     return library

@@ -16,7 +16,9 @@ def allocate(count: int) -> np.ndarray:
     lib = library.load()
     address = lib.fb_alloc(max(count, 1))
     if not address:
-        raise FewbitError(f"the machine has no memory for a buffer of {count} bytes; free some or take a smaller model")
+        raise FewbitError(
+            f"the machine has no memory for a buffer of {count} bytes; free some or take a smaller model"
+        )
     memory = (ctypes.c_uint8 * max(count, 1)).from_address(address)
     weakref.finalize(memory, lib.fb_free, address)  # numpy keeps `memory` alive as the base of its views
     return np.frombuffer(memory, np.uint8)[:count]

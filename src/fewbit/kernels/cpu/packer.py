@@ -31,10 +31,14 @@ class PiecePacker:
 
     def add(self, piece: QuantTensor) -> None:
         if self.rows % self.layout.panel_n:
-            raise ValueError(f"a piece of rows after row {self.rows}, which is inside a panel of {self.layout.panel_n}")
+            raise ValueError(
+                f"a piece of rows after row {self.rows}, which is inside a panel of {self.layout.panel_n}"
+            )
         rows, k = piece.shape
         if piece.scheme != self.layout.scheme or k != self.k or self.rows + rows > self.n:
-            raise ValueError(f"{piece.scheme} [{rows}, {k}] does not continue {self.layout.scheme} [{self.n}, {self.k}]")
+            raise ValueError(
+                f"{piece.scheme} [{rows}, {k}] does not continue {self.layout.scheme} [{self.n}, {self.k}]"
+            )
         parts = {role: np.ascontiguousarray(part) for role, part in piece.parts.items()}
         struct = abi.STRUCTS["pack"]()
         for role, part in parts.items():

@@ -24,7 +24,9 @@ class Pool:
         self.plan = plan_threads(threads=threads or env.THREADS.get(), cpus=env.CPUS.get())
         self.threads, cpus = self.plan.threads, self.plan.cpus
         pinned = (-1, *cpus[1:])
-        self.handle = lib.fb_pool_create(self.threads, (ctypes.c_int32 * len(pinned))(*pinned) if cpus else None)
+        self.handle = lib.fb_pool_create(
+            self.threads, (ctypes.c_int32 * len(pinned))(*pinned) if cpus else None
+        )
         if not self.handle:
             raise FewbitError(f"the machine gives no {self.threads} threads; set FEWBIT_THREADS to fewer")
         weakref.finalize(self, lib.fb_pool_destroy, self.handle)

@@ -37,7 +37,10 @@ def reference(
     scale: float,
     window: int,
 ) -> None:
-    keys, values = kv_page.split_keys(k_cache, kv_heads, head_dim), kv_page.split_values(v_cache, kv_heads, head_dim)
+    keys, values = (
+        kv_page.split_keys(k_cache, kv_heads, head_dim),
+        kv_page.split_values(v_cache, kv_heads, head_dim),
+    )
     for s in range(int(seqs[0])):
         start, stop, tokens = int(q_start[s]), int(q_start[s + 1]), int(kv_len[s])
         k, v = kv_page.load(keys, values, page_table[s], tokens)

@@ -45,10 +45,14 @@ class Contract:
             raise ContractError(f"{self.op}: takes {', '.join(names)}; got {', '.join(values)}")
         for arg in self.args:
             if values[arg.name] is None and not arg.optional:
-                raise ContractError(f"{self.op}: {arg.name} must be {arg.kind}[{', '.join(arg.extents)}], got None")
+                raise ContractError(
+                    f"{self.op}: {arg.name} must be {arg.kind}[{', '.join(arg.extents)}], got None"
+                )
         sizes = {arg.name: values[arg.name] for arg in self.args if arg.kind == "int"}
         present = [arg for arg in self.args if values[arg.name] is not None]
-        for arg in present:  # plain symbols first, so that expressions may stand before the argument that binds them
+        for arg in (
+            present
+        ):  # plain symbols first, so that expressions may stand before the argument that binds them
             for extent, found in zip(arg.extents, shape_of(values[arg.name]), strict=False):
                 if extent.isidentifier():
                     sizes.setdefault(extent, found)
@@ -68,7 +72,9 @@ class Contract:
                 right = isinstance(value, PackedTensor) and shape_of(value) == expected
             case _:
                 right = isinstance(value, Buffer) and value.shape == expected and value.strides[-1] == 1
-                right = right and (value.dtype.is_float if arg.kind == "cache" else value.dtype.name == arg.kind)
+                right = right and (
+                    value.dtype.is_float if arg.kind == "cache" else value.dtype.name == arg.kind
+                )
         if not right:
             found = f"{value.dtype}{list(value.shape)}" if isinstance(value, Buffer) else value
             found = f"{value.layout.scheme}{[value.n, value.k]}" if isinstance(value, PackedTensor) else found

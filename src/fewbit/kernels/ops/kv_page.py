@@ -32,7 +32,9 @@ def store(keys: np.ndarray, values: np.ndarray, slots: np.ndarray, k: np.ndarray
     values[page, :, offset // 2, offset % 2] = v[kept]
 
 
-def load(keys: np.ndarray, values: np.ndarray, page_table: np.ndarray, tokens: int) -> tuple[np.ndarray, np.ndarray]:
+def load(
+    keys: np.ndarray, values: np.ndarray, page_table: np.ndarray, tokens: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The first `tokens` keys and values of a sequence, each [kv_heads, tokens, head_dim]."""
     pages = page_table[: -(-tokens // PAGE_TOKENS)]
     _, kv_heads, _, half, _ = keys.shape

@@ -33,5 +33,8 @@ def reference(
     k, v = k[:m].reshape(m, kv_heads, head_dim), v[:m].reshape(m, kv_heads, head_dim)
     if k_cache.dtype == np.uint16:  # bf16 bits
         k, v = round_bf16(k), round_bf16(v)
-    keys, values = kv_page.split_keys(k_cache, kv_heads, head_dim), kv_page.split_values(v_cache, kv_heads, head_dim)
+    keys, values = (
+        kv_page.split_keys(k_cache, kv_heads, head_dim),
+        kv_page.split_values(v_cache, kv_heads, head_dim),
+    )
     kv_page.store(keys, values, slots[:m], k, v)

@@ -17,7 +17,12 @@ CONTRACT = parse(
 
 
 def reference(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, y: np.ndarray, rows: np.ndarray, accumulate: int
+    x: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    y: np.ndarray,
+    rows: np.ndarray,
+    accumulate: int,
 ) -> None:
     m = int(rows[0])
     result = x[:m] @ weight.T

@@ -58,13 +58,28 @@ class Ops:
         residual: Buffer | None = None,
         overlap: bool = False,
     ) -> None:
-        args = {"x": x, "weight": weight, "y": y, "residual": residual, "rows": rows, "rows_per": rows_per, "eps": eps}
+        args = {
+            "x": x,
+            "weight": weight,
+            "y": y,
+            "residual": residual,
+            "rows": rows,
+            "rows_per": rows_per,
+            "eps": eps,
+        }
         self._record("rms_norm", args, overlap=overlap)
 
     def rope_angles(
         self, positions: Buffer, inv_freq: Buffer, cos: Buffer, sin: Buffer, rows: Buffer, *, scale: float
     ) -> None:
-        args = {"positions": positions, "inv_freq": inv_freq, "cos": cos, "sin": sin, "rows": rows, "scale": scale}
+        args = {
+            "positions": positions,
+            "inv_freq": inv_freq,
+            "cos": cos,
+            "sin": sin,
+            "rows": rows,
+            "scale": scale,
+        }
         self._record("rope_angles", args)
 
     def rope(
@@ -110,7 +125,13 @@ class Ops:
     ) -> None:
         args = {"q": q, "k_cache": k_cache, "v_cache": v_cache, "page_table": page_table, "seqs": seqs}
         args |= {"q_start": q_start, "kv_len": kv_len, "out": out}
-        numbers = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "scale": scale, "window": window}
+        numbers = {
+            "heads": heads,
+            "kv_heads": kv_heads,
+            "head_dim": head_dim,
+            "scale": scale,
+            "window": window,
+        }
         numbers["max_kv_len"] = page_table.shape[1] * 32
         self._record("attention", args | numbers, k_cache.dtype.name)
 
@@ -134,7 +155,9 @@ class Ops:
         sizes = CONTRACTS[op].check(args)
         if choice is None:
             asked = tuple((axis, sizes[axis]) for axis in OPS[op].sizes)
-            choice = self.selector.choose(op, scheme, asked, layout, self.phase if op == "attention" else "any")
+            choice = self.selector.choose(
+                op, scheme, asked, layout, self.phase if op == "attention" else "any"
+            )
         low, high, row = next(interval for interval in choice.rows if interval[0] <= self.m <= interval[1])
         self._low, self._high = max(self._low, low), min(self._high, high)
         self._steps.append(Step(op, row, args, sizes, overlap))

@@ -18,7 +18,13 @@ CONTRACT = parse(
 
 
 def reference(
-    x: np.ndarray, cos: np.ndarray, sin: np.ndarray, rows: np.ndarray, heads: int, head_dim: int, rotary_dim: int
+    x: np.ndarray,
+    cos: np.ndarray,
+    sin: np.ndarray,
+    rows: np.ndarray,
+    heads: int,
+    head_dim: int,
+    rotary_dim: int,
 ) -> None:
     m, half = int(rows[0]), rotary_dim // 2
     vectors = x[:m].reshape(m, heads, head_dim)

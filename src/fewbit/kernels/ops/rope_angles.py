@@ -17,7 +17,12 @@ CONTRACT = parse(
 
 
 def reference(
-    positions: np.ndarray, inv_freq: np.ndarray, cos: np.ndarray, sin: np.ndarray, rows: np.ndarray, scale: float
+    positions: np.ndarray,
+    inv_freq: np.ndarray,
+    cos: np.ndarray,
+    sin: np.ndarray,
+    rows: np.ndarray,
+    scale: float,
 ) -> None:
     m = int(rows[0])
     angles = (positions[:m, None].astype(np.float32) * inv_freq).astype(np.float64)

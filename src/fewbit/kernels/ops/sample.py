@@ -21,7 +21,9 @@ CONTRACT = parse(
 )
 
 
-def choose(ranked: np.ndarray, temperature: float, top_k: int, top_p: float, min_p: float, uniform: float) -> int:
+def choose(
+    ranked: np.ndarray, temperature: float, top_k: int, top_p: float, min_p: float, uniform: float
+) -> int:
     """Index into the ranked logits (f64, descending)."""
     if temperature == 0:
         return 0
@@ -58,7 +60,12 @@ def reference(
         order = np.argsort(-row, kind="stable")
         logprobs = row[order] - (row.max() + np.log(np.exp(row - row.max()).sum()))
         at = choose(
-            row[order], float(temperature[r]), int(top_k[r]), float(top_p[r]), float(min_p[r]), float(uniform[r])
+            row[order],
+            float(temperature[r]),
+            int(top_k[r]),
+            float(top_p[r]),
+            float(min_p[r]),
+            float(uniform[r]),
         )
         ids[r], logprob[r] = order[at], logprobs[at]
         n = min(int(top_n[r]), len(order))
