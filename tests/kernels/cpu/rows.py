@@ -20,7 +20,11 @@ _last_plan: list[Any] = []  # kept alive: a pool's threads may look at a plan a 
 
 def rows_of(op: str, **fields: Any) -> list[KernelRow]:
     """The cpu rows of an op whose fields have these values."""
-    return [r for r in load_rows() if r.op == op and r.backend == "cpu" and all(getattr(r, k) == v for k, v in fields.items())]
+    return [
+        r
+        for r in load_rows()
+        if r.op == op and r.backend == "cpu" and all(getattr(r, k) == v for k, v in fields.items())
+    ]
 
 
 def need(row: KernelRow) -> None:
@@ -88,4 +92,6 @@ def assert_close(found: np.ndarray, expected: np.ndarray, bound: np.ndarray | fl
     wrong = ~(error <= bound)
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        pytest.fail(f"{what}: {int(wrong.sum())} beyond the bound, first at {at}: {found[at]!r} against {expected[at]!r}, error {error[at]:.3g} > {bound[at]:.3g}")
+        pytest.fail(
+            f"{what}: {int(wrong.sum())} beyond the bound, first at {at}: {found[at]!r} against {expected[at]!r}, error {error[at]:.3g} > {bound[at]:.3g}"
+        )

@@ -39,23 +39,42 @@ class Case:
         pages = [-(-n // 32) for n in self.kv_len]
         numbers = iter(rng.permutation(sum(pages)) + 1)
         table = np.zeros((len(pages), max([*pages, 1])), np.int32)
-        caches = [np.full((sum(pages) + 1, 32 * self.kv_heads * self.head_dim), 0x7FC1, np.uint16) for _ in range(2)]
-        views = kv_page.split_keys(caches[0], self.kv_heads, self.head_dim), kv_page.split_values(caches[1], self.kv_heads, self.head_dim)
+        caches = [
+            np.full((sum(pages) + 1, 32 * self.kv_heads * self.head_dim), 0x7FC1, np.uint16) for _ in range(2)
+        ]
+        views = (
+            kv_page.split_keys(caches[0], self.kv_heads, self.head_dim),
+            kv_page.split_values(caches[1], self.kv_heads, self.head_dim),
+        )
         queries, keys, values = [], [], []
         for s, (tokens, new) in enumerate(zip(self.kv_len, self.new)):
             table[s, : pages[s]] = [next(numbers) for _ in range(pages[s])]
-            k, v = (rng.standard_normal((2, tokens, self.kv_heads, self.head_dim), np.float32).view(np.uint32) >> 16).astype(np.uint16)
+            k, v = (
+                rng.standard_normal((2, tokens, self.kv_heads, self.head_dim), np.float32).view(np.uint32)
+                >> 16
+            ).astype(np.uint16)
             slots = table[s, np.arange(tokens) // 32] * 32 + np.arange(tokens) % 32
             kv_page.store(*views, slots, k, v)
-            queries.append(1.5 * rng.standard_normal((max(tokens, new), self.heads * self.head_dim), np.float32))
+            queries.append(
+                1.5 * rng.standard_normal((max(tokens, new), self.heads * self.head_dim), np.float32)
+            )
             keys.append((k.astype(np.uint32) << 16).view(np.float32))
             values.append((v.astype(np.uint32) << 16).view(np.float32))
-        return {"queries": queries, "keys": keys, "values": values, "table": table, "k_cache": caches[0], "v_cache": caches[1]}
+        return {
+            "queries": queries,
+            "keys": keys,
+            "values": values,
+            "table": table,
+            "k_cache": caches[0],
+            "v_cache": caches[1],
+        }
 
 
 def attend(row, case: Case, data: dict, threads: int = 1) -> list[np.ndarray]:
     """Output of each sequence, [new, heads * head_dim]."""
-    q = np.concatenate([x[max(n - new, 0) :][:new] for x, n, new in zip(data["queries"], case.kv_len, case.new)])
+    q = np.concatenate(
+        [x[max(n - new, 0) :][:new] for x, n, new in zip(data["queries"], case.kv_len, case.new)]
+    )
     q_start = np.cumsum([0, *case.new]).astype(np.int32)
     out = np.full_like(q, 7)
     run(
@@ -70,21 +89,29 @@ def check_values(row, case: Case, data: dict, found: list[np.ndarray]) -> None:
     tiles = row.activation == "bf16"
     for s, (tokens, new) in enumerate(zip(case.kv_len, case.new)):
         group = case.heads // case.kv_heads
-        q = data["queries"][s][tokens - new : tokens].astype(np.float64).reshape(new, case.kv_heads, group, case.head_dim)
+        q = (
+            data["queries"][s][tokens - new : tokens]
+            .astype(np.float64)
+            .reshape(new, case.kv_heads, group, case.head_dim)
+        )
         k, v = data["keys"][s].astype(np.float64), data["values"][s].astype(np.float64)
         scale = case.head_dim**-0.5
         position, token = np.arange(tokens - new, tokens)[:, None], np.arange(tokens)
         seen = (token <= position) & (token > position - (case.window or tokens + 1))
         scores = np.where(seen, np.einsum("rgjd,tgd->gjrt", q, k) * scale, -np.inf)
         # A score is off by the rounding of q (bf16: 2^-9) and a chain of head_dim fused steps, relative to its terms' magnitudes.
-        score_error = ((2.0**-9 if tiles else 0) + (case.head_dim + 4) * U) * np.where(seen, np.einsum("rgjd,tgd->gjrt", abs(q), abs(k)) * scale, 0).max(-1)
+        score_error = ((2.0**-9 if tiles else 0) + (case.head_dim + 4) * U) * np.where(
+            seen, np.einsum("rgjd,tgd->gjrt", abs(q), abs(k)) * scale, 0
+        ).max(-1)
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         weights /= weights.sum(-1, keepdims=True)
         expected = np.einsum("gjrt,tgd->rgjd", weights, v)
         magnitude = np.einsum("gjrt,tgd->rgjd", weights, abs(v))
         # Weights: e^(+-2 score errors), the polynomial, (bf16: 2^-9 above and below the line); sums: a chain of 256, then one per chunk.
         chunks = -(-tokens // 256)
-        relative = np.expm1(2 * score_error) + (2.0**-8 + 1e-5 if tiles else 3e-7) + (256 + 24 + 6 * chunks) * U
+        relative = (
+            np.expm1(2 * score_error) + (2.0**-8 + 1e-5 if tiles else 3e-7) + (256 + 24 + 6 * chunks) * U
+        )
         bound = relative.transpose(2, 0, 1)[..., None] * magnitude + 1e-30
         assert_close(found[s], expected.reshape(new, -1), bound.reshape(new, -1), f"{row.name}, sequence {s}")
 
@@ -202,4 +229,9 @@ def test_extreme_scores(row):
     data["queries"][0][:] = data["keys"][0].reshape(300, 32)[17] * 1000
     assert_same_bits(attend(row, case, data)[0][0], values[17], "one token")
     data["queries"][0][:] = 0
-    assert_close(attend(row, case, data)[0][0], values.astype(np.float64).mean(0), 2.0**-8 * abs(values).mean(0), "mean")
+    assert_close(
+        attend(row, case, data)[0][0],
+        values.astype(np.float64).mean(0),
+        2.0**-8 * abs(values).mean(0),
+        "mean",
+    )

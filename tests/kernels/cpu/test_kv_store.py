@@ -14,7 +14,18 @@ KV_HEADS, HEAD_DIM = 3, 48
 
 def store(row, k, v, slots, pages, kv_heads=KV_HEADS, head_dim=HEAD_DIM, threads=1):
     caches = [np.full((pages, 32 * kv_heads * head_dim), 0x1234, np.uint16) for _ in range(2)]
-    run(row, threads=threads, k=k, v=v, k_cache=caches[0], v_cache=caches[1], slots=slots, rows=len(k), kv_heads=kv_heads, head_dim=head_dim)
+    run(
+        row,
+        threads=threads,
+        k=k,
+        v=v,
+        k_cache=caches[0],
+        v_cache=caches[1],
+        slots=slots,
+        rows=len(k),
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+    )
     return caches
 
 
@@ -27,7 +38,9 @@ def nearest_bf16(x: np.ndarray) -> np.ndarray:
         up64 = np.where(np.isinf(up), np.copysign(2.0**128, x.astype(np.float64)), up.astype(np.float64))
         below, above = np.abs(x.astype(np.float64) - down), np.abs(up64 - x)
     odd = (word >> 16 & 1).astype(bool)
-    bits = np.where((above < below) | ((above == below) & odd), up.view(np.uint32), down.view(np.uint32)) >> 16
+    bits = (
+        np.where((above < below) | ((above == below) & odd), up.view(np.uint32), down.view(np.uint32)) >> 16
+    )
     bits = np.where(np.isinf(x), word >> 16, bits)
     return np.where(np.isnan(x), word >> 16 | 0x40, bits).astype(np.uint16)
 
@@ -61,7 +74,12 @@ def test_places_skipped_rows_and_threads(row, rows):
     slots[rng.random(rows) < 0.2] = -1
     expected = [np.full((6, 32 * KV_HEADS * HEAD_DIM), 0x1234, np.uint16) for _ in range(2)]
     rounded = [nearest_bf16(x.ravel()).reshape(rows, KV_HEADS, HEAD_DIM) for x in (k, v)]
-    kv_page.store(kv_page.split_keys(expected[0], KV_HEADS, HEAD_DIM), kv_page.split_values(expected[1], KV_HEADS, HEAD_DIM), slots, *rounded)
+    kv_page.store(
+        kv_page.split_keys(expected[0], KV_HEADS, HEAD_DIM),
+        kv_page.split_values(expected[1], KV_HEADS, HEAD_DIM),
+        slots,
+        *rounded,
+    )
     for threads in (1, 2, 3):
         found = store(row, k, v, slots, 6, threads=threads)
         assert_same_bits(found[0], expected[0], "keys")

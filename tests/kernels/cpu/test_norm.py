@@ -23,7 +23,18 @@ def norm(row, x, weight, rows_per=1, residual=None, eps=1e-5, threads=1):
     y = np.zeros_like(x)
     residual = None if residual is None else residual.copy()
     extra = {"residual": 0, "residual_stride": 0} if residual is None else {"residual": residual}
-    run(row, threads=threads, x=x, weight=weight, y=y, rows=len(x), dim=len(weight), rows_per=rows_per, eps=eps, **extra)
+    run(
+        row,
+        threads=threads,
+        x=x,
+        weight=weight,
+        y=y,
+        rows=len(x),
+        dim=len(weight),
+        rows_per=rows_per,
+        eps=eps,
+        **extra,
+    )
     return y, residual
 
 

@@ -12,9 +12,21 @@ ROWS = rows_of("rope")
 SHAPES = ((1, 16, 16), (3, 64, 64), (2, 128, 32), (9, 64, 48), (1, 80, 20))  # heads, head_dim, rotary_dim
 
 
-def angles(positions: np.ndarray, inv_freq: np.ndarray, scale: float = 1.0, threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def angles(
+    positions: np.ndarray, inv_freq: np.ndarray, scale: float = 1.0, threads: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
     cos, sin = np.zeros((2, len(positions), len(inv_freq)), np.float32)
-    run("rope_angles_f32_scalar", threads=threads, positions=positions, inv_freq=inv_freq, cos=cos, sin=sin, rows=len(positions), half_dim=len(inv_freq), scale=scale)
+    run(
+        "rope_angles_f32_scalar",
+        threads=threads,
+        positions=positions,
+        inv_freq=inv_freq,
+        cos=cos,
+        sin=sin,
+        rows=len(positions),
+        half_dim=len(inv_freq),
+        scale=scale,
+    )
     return cos, sin
 
 
@@ -22,9 +34,21 @@ def frequencies(rotary_dim: int) -> np.ndarray:
     return (10000.0 ** (-np.arange(0, rotary_dim, 2) / rotary_dim)).astype(np.float32)
 
 
-def rotate(row, x: np.ndarray, shape: tuple[int, int, int], cos: np.ndarray, sin: np.ndarray, threads: int = 1) -> np.ndarray:
+def rotate(
+    row, x: np.ndarray, shape: tuple[int, int, int], cos: np.ndarray, sin: np.ndarray, threads: int = 1
+) -> np.ndarray:
     y = x.copy()
-    run(row, threads=threads, x=y, cos=cos, sin=sin, rows=len(x), heads=shape[0], head_dim=shape[1], rotary_dim=shape[2])
+    run(
+        row,
+        threads=threads,
+        x=y,
+        cos=cos,
+        sin=sin,
+        rows=len(x),
+        heads=shape[0],
+        head_dim=shape[1],
+        rotary_dim=shape[2],
+    )
     return y
 
 
@@ -49,10 +73,17 @@ def test_values_and_bits(row, shape):
     y = rotate(row, x, shape, cos, sin)
     half = rotary_dim // 2
     wide = x.reshape(5, heads, head_dim).astype(np.float64)
-    x1, x2, c, s = wide[..., :half], wide[..., half:rotary_dim], cos[:, None].astype(np.float64), sin[:, None].astype(np.float64)
+    x1, x2, c, s = (
+        wide[..., :half],
+        wide[..., half:rotary_dim],
+        cos[:, None].astype(np.float64),
+        sin[:, None].astype(np.float64),
+    )
     expected, bound = wide.copy(), np.zeros_like(wide)
     expected[..., :half], expected[..., half:rotary_dim] = x1 * c - x2 * s, x2 * c + x1 * s
     # one product and one fma: a rounding of the product and one of the result
-    bound[..., :half] = bound[..., half:rotary_dim] = 2 * U * (np.abs(x1 * c) + np.abs(x2 * s) + np.abs(x2 * c) + np.abs(x1 * s))
+    bound[..., :half] = bound[..., half:rotary_dim] = (
+        2 * U * (np.abs(x1 * c) + np.abs(x2 * s) + np.abs(x2 * c) + np.abs(x1 * s))
+    )
     assert_close(y, expected.reshape(5, -1), bound.reshape(5, -1), row.name)
     assert_same_bits(y, rotate("rope_f32_scalar", x, shape, cos, sin, threads=2), row.name)

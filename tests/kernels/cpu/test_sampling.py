@@ -28,8 +28,17 @@ def sample(row, logits, threads=1, **settings) -> dict[str, np.ndarray]:
     """Outputs for logits [rows, vocab]; settings are numbers or one per row."""
     logits = np.ascontiguousarray(np.atleast_2d(np.asarray(logits, np.float32)))
     n, vocab = logits.shape
-    values = {"temperature": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "uniform": 0.0, "top_n": 0} | settings
-    inputs = {k: np.full(n, v, np.int32 if k in ("top_k", "top_n") else np.float32) for k, v in values.items()}
+    values = {
+        "temperature": 0.0,
+        "top_k": 0,
+        "top_p": 1.0,
+        "min_p": 0.0,
+        "uniform": 0.0,
+        "top_n": 0,
+    } | settings
+    inputs = {
+        k: np.full(n, v, np.int32 if k in ("top_k", "top_n") else np.float32) for k, v in values.items()
+    }
     out = {
         "ids": np.full(n, -9, np.int32),
         "logprob": np.zeros(n, np.float32),
@@ -81,21 +90,32 @@ def test_exact_cumulative_probabilities(row):
 
     def ids(uniforms, **settings):
         uniforms = np.array(uniforms, np.float32)
-        return sample(row, np.repeat(logits, len(uniforms), 0), temperature=1, uniform=uniforms, **settings)["ids"].tolist()
+        return sample(row, np.repeat(logits, len(uniforms), 0), temperature=1, uniform=uniforms, **settings)[
+            "ids"
+        ].tolist()
 
     near = 1e-6
     stretches = [0, 0.5 - near, 0.5 + near, 0.75 - near, 0.75 + near, 0.875 - near, 0.875 + near, 1 - near]
     assert ids(stretches) == [2, 2, 0, 0, 1, 1, 3, 3]  # the tie goes by id
     assert ids([0, 2 / 3 - near, 2 / 3 + near, 1 - near], top_k=2) == [2, 2, 0, 0]
     assert ids([0, 1 - near], top_k=1) == [2, 2]
-    assert ids([2 / 3 - near, 2 / 3 + near, 1 - near], top_p=0.6) == [2, 0, 0]  # the token that reaches 0.6 is kept
+    assert ids([2 / 3 - near, 2 / 3 + near, 1 - near], top_p=0.6) == [
+        2,
+        0,
+        0,
+    ]  # the token that reaches 0.6 is kept
     assert ids([0, 1 - near], top_p=0.4) == [2, 2]
     assert ids([2 / 3 - near, 2 / 3 + near, 1 - near], min_p=0.4) == [2, 0, 0]
     assert ids([0, 1 - near], min_p=1) == [2, 2]
     assert ids([0.99], top_k=3, top_p=0.9) == [1]  # of 4/7, 2/7, 1/7 the third reaches 0.9
     # at temperature 1/2 the squares: 16, 4, 1, 1 of 22
     squares = np.array([16, 20, 21]) / 22
-    found = sample(row, np.repeat(logits, 6, 0), temperature=0.5, uniform=np.array([u + s for u in squares for s in (-near, near)], np.float32))
+    found = sample(
+        row,
+        np.repeat(logits, 6, 0),
+        temperature=0.5,
+        uniform=np.array([u + s for u in squares for s in (-near, near)], np.float32),
+    )
     assert found["ids"].tolist() == [2, 0, 0, 1, 1, 3]
 
 
@@ -108,7 +128,10 @@ def test_against_the_reference_in_f64(row, settings, spread):
     rows, vocab = 12, 3000
     logits = random_logits(rows, vocab, spread, seed=1)
     rng = np.random.default_rng(2)
-    uniform, temperature = rng.random(rows).astype(np.float32), rng.choice(np.array([0.5, 1, 1.3], np.float32), rows)
+    uniform, temperature = (
+        rng.random(rows).astype(np.float32),
+        rng.choice(np.array([0.5, 1, 1.3], np.float32), rows),
+    )
     found = sample(row, logits, uniform=uniform, temperature=temperature, **settings)
     for r in range(rows):
         order = np.argsort(-logits[r], kind="stable")
@@ -120,7 +143,9 @@ def test_against_the_reference_in_f64(row, settings, spread):
         p = p[p >= min_p]
         steps = np.concatenate([[0], np.cumsum(p) / p.sum()])
         rank = int(np.flatnonzero(order == found["ids"][r])[0])
-        assert rank < len(p) and steps[rank] - 1e-5 <= uniform[r] <= steps[rank + 1] + 1e-5, f"row {r}: rank {rank}"
+        assert rank < len(p) and steps[rank] - 1e-5 <= uniform[r] <= steps[rank + 1] + 1e-5, (
+            f"row {r}: rank {rank}"
+        )
 
 
 @by_row
@@ -170,7 +195,11 @@ def test_extreme_logits(row):
         masked = np.full(40, -INF, np.float32)
         masked[33] = -5
         one = sample(row, masked, **settings)
-        assert one["ids"][0] == 33 and one["logprob"][0] == 0 and one["top_logprobs"][0].tolist()[:2] == [0, -INF]
+        assert (
+            one["ids"][0] == 33
+            and one["logprob"][0] == 0
+            and one["top_logprobs"][0].tolist()[:2] == [0, -INF]
+        )
         infinite = np.zeros(40, np.float32)
         infinite[[3, 20]] = INF
         both = sample(row, infinite, **settings)
@@ -185,7 +214,14 @@ def test_extreme_settings(row):
     need(row)
     logits = random_logits(1, 100, seed=6)
     best = int(logits.argmax())
-    for greedy in ({"temperature": 1e-40}, {"temperature": 1e-30}, {"temperature": NAN}, {"temperature": -1}, {"temperature": 1, "top_p": 0}, {"temperature": 1, "min_p": 2}):
+    for greedy in (
+        {"temperature": 1e-40},
+        {"temperature": 1e-30},
+        {"temperature": NAN},
+        {"temperature": -1},
+        {"temperature": 1, "top_p": 0},
+        {"temperature": 1, "min_p": 2},
+    ):
         assert sample(row, logits, uniform=0.999, **greedy)["ids"][0] == best, greedy
     hot = sample(row, np.repeat(logits, 100, 0), temperature=INF, uniform=(np.arange(100) + 0.5) / 100)["ids"]
     assert sorted(hot) == list(range(100))  # uniform

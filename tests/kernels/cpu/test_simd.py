@@ -23,7 +23,29 @@ ROOT = Path(__file__).parents[3]
 VECTORS = ("scalar", "avx2", "avx512")
 COMMON = ("-O3", "-std=c++20", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared", "-w")
 U = 2.0**-24
-SPECIAL = np.array([0, -0.0, 1e-45, -1e-45, 1.5e-38, 1, -1, 88.7, 88.73, 89, -87.3, -87.4, -104, 3e38, -3e38, np.inf, -np.inf, np.nan], np.float32)
+SPECIAL = np.array(
+    [
+        0,
+        -0.0,
+        1e-45,
+        -1e-45,
+        1.5e-38,
+        1,
+        -1,
+        88.7,
+        88.73,
+        89,
+        -87.3,
+        -87.4,
+        -104,
+        3e38,
+        -3e38,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ],
+    np.float32,
+)
 
 
 @cache
@@ -53,7 +75,10 @@ def probe(tmp_path_factory):
             out = folder / f"{stem}.so"
             source = Path(__file__).with_name("test_simd_probe.cpp")
             include = f"-I{ROOT / 'src/fewbit/kernels/cpu'}"
-            subprocess.run([compiler, *COMMON, *flags(stem), f"-DFB_ISA={stem}", include, str(source), "-o", str(out)], check=True)
+            subprocess.run(
+                [compiler, *COMMON, *flags(stem), f"-DFB_ISA={stem}", include, str(source), "-o", str(out)],
+                check=True,
+            )
             built[stem] = ctypes.CDLL(str(out))
         return built[stem]
 
@@ -65,7 +90,9 @@ def call(lib: ctypes.CDLL, name: str, x: np.ndarray, out_type: type = np.float32
     padded = np.zeros(-(-x.size // 16) * 16, x.dtype)
     padded[: x.size] = x
     y = np.zeros(padded.size, out_type)
-    getattr(lib, f"probe_{name}")(ctypes.c_void_p(padded.ctypes.data), ctypes.c_void_p(y.ctypes.data), ctypes.c_int64(padded.size))
+    getattr(lib, f"probe_{name}")(
+        ctypes.c_void_p(padded.ctypes.data), ctypes.c_void_p(y.ctypes.data), ctypes.c_int64(padded.size)
+    )
     return y[: x.size]
 
 
@@ -83,11 +110,15 @@ def arguments(name: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("stem", VECTORS)
-@pytest.mark.parametrize("name, relative", [("exp", 8.4e-8), ("exp_nonpositive", 8.4e-8), ("log", 7.8e-8), ("silu", 1.8e-7)])
+@pytest.mark.parametrize(
+    "name, relative", [("exp", 8.4e-8), ("exp_nonpositive", 8.4e-8), ("log", 7.8e-8), ("silu", 1.8e-7)]
+)
 def test_functions_keep_their_stated_error(probe, stem, name, relative):
     x = arguments(name)
     wide = x.astype(np.float64)
-    expected = np.log(wide) if name == "log" else wide / (1 + np.exp(-wide)) if name == "silu" else np.exp(wide)
+    expected = (
+        np.log(wide) if name == "log" else wide / (1 + np.exp(-wide)) if name == "silu" else np.exp(wide)
+    )
     assert_close(call(probe(stem), name, x), expected, relative * np.abs(expected), f"{name} on {stem}")
 
 
@@ -100,7 +131,9 @@ def test_special_arguments(probe, stem):
     for name, expected in (("exp", exp), ("log", log)):
         found = call(probe(stem), name, SPECIAL)
         assert (np.isnan(found) == np.isnan(expected)).all(), name
-        assert (np.isinf(found) == np.isinf(expected)).all() and (np.sign(found) == np.sign(expected))[~np.isnan(expected)].all(), name
+        assert (np.isinf(found) == np.isinf(expected)).all() and (np.sign(found) == np.sign(expected))[
+            ~np.isnan(expected)
+        ].all(), name
         finite = np.isfinite(expected)
         assert_close(found[finite], expected[finite], 2 * U * np.abs(expected[finite]), name)
     below = call(probe(stem), "exp_nonpositive", SPECIAL[SPECIAL <= 0])
@@ -116,7 +149,10 @@ def test_same_bits_as_scalar(probe, stem):
     any_bits[16:32] = rng.standard_normal(16)  # an operand that every lane meets
     halves = np.arange(1 << 16, dtype=np.uint16)
     inputs = {
-        **{n: (any_bits, np.float32) for n in ("exp", "exp_nonpositive", "log", "silu", "reduce_add", "reduce_max", "partial")},
+        **{
+            n: (any_bits, np.float32)
+            for n in ("exp", "exp_nonpositive", "log", "silu", "reduce_add", "reduce_max", "partial")
+        },
         **{n: (any_bits, np.float32) for n in ("min", "max", "fma", "fnma", "less", "even_bf16", "odd_bf16")},
         "to_bf16": (any_bits, np.uint16),
         "f16": (halves, np.float32),
@@ -126,7 +162,9 @@ def test_same_bits_as_scalar(probe, stem):
         "unsigned": (halves.view(np.uint8), np.float32),
     }
     for name, (x, out_type) in inputs.items():
-        assert_same_bits(call(vector, name, x, out_type), call(scalar, name, x, out_type), f"{name} on {stem}")
+        assert_same_bits(
+            call(vector, name, x, out_type), call(scalar, name, x, out_type), f"{name} on {stem}"
+        )
 
 
 @pytest.mark.parametrize("stem", VECTORS)
@@ -151,7 +189,9 @@ def test_definitions(probe, stem):
 SHAPES = ((16, 16, 64), (1, 16, 64), (3, 5, 12), (16, 1, 4), (7, 16, 32))  # rows, n, k_bytes
 
 
-def multiply(lib: ctypes.CDLL, a: np.ndarray, b: np.ndarray, c: np.ndarray, shape: tuple[int, int, int], kind: int) -> np.ndarray:
+def multiply(
+    lib: ctypes.CDLL, a: np.ndarray, b: np.ndarray, c: np.ndarray, shape: tuple[int, int, int], kind: int
+) -> np.ndarray:
     c = c.copy()
     lib.probe_tile(*(ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)), *shape, kind)
     return c
@@ -162,7 +202,9 @@ def bf16_bits(rng: np.random.Generator, size: tuple[int, int], awkward: bool) ->
     bits = (rng.standard_normal(size).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     if awkward:
         bits = np.where(rng.random(size) < 0.3, rng.integers(0, 1 << 16, size), bits).astype(np.uint16)
-        bits = np.where(rng.random(size) < 0.1, rng.integers(0, 128, size) | rng.integers(0, 2, size) << 15, bits).astype(np.uint16)
+        bits = np.where(
+            rng.random(size) < 0.1, rng.integers(0, 128, size) | rng.integers(0, 2, size) << 15, bits
+        ).astype(np.uint16)
     return bits
 
 
@@ -177,7 +219,9 @@ def test_emulated_tiles(probe, shape):
     right = wide[1].reshape(-1, n, 2).transpose(0, 2, 1).reshape(-1, n)  # [k, n]
     bound = (k_bytes // 4 + 2) * U * (np.abs(wide[0]) @ np.abs(right) + np.abs(c))
     assert_close(multiply(probe("scalar"), a, b, c, shape, 0), wide[0] @ right + c, bound, "bf16")
-    for kind, types in enumerate(((np.int8, np.int8), (np.int8, np.uint8), (np.uint8, np.int8), (np.uint8, np.uint8)), 1):
+    for kind, types in enumerate(
+        ((np.int8, np.int8), (np.int8, np.uint8), (np.uint8, np.int8), (np.uint8, np.uint8)), 1
+    ):
         a8, b8 = (rng.integers(0, 256, size, np.uint8) for size in ((rows, k_bytes), (k_bytes // 4, 4 * n)))
         right8 = b8.view(types[1]).astype(np.int64).reshape(-1, n, 4).transpose(0, 2, 1).reshape(-1, n)
         c8 = rng.integers(-1000, 1000, (rows, n)).astype(np.int32)

@@ -8,12 +8,22 @@ import pytest
 from tests.kernels.cpu.rows import assert_close, assert_same_bits, need, rows_of, run
 
 ROWS = rows_of("swiglu")
-SPECIAL = np.array([0, -0.0, 1e-45, -1e-45, 88.72, -88.72, 88.8, -88.8, 104, -104, 3e38, -3e38, np.inf, -np.inf, np.nan], np.float32)
+SPECIAL = np.array(
+    [0, -0.0, 1e-45, -1e-45, 88.72, -88.72, 88.8, -88.8, 104, -104, 3e38, -3e38, np.inf, -np.inf, np.nan],
+    np.float32,
+)
 
 
 def swiglu(row, gate: np.ndarray, up: np.ndarray, threads: int = 1) -> np.ndarray:
     y = np.zeros_like(gate)
-    run(row, threads=threads, gate_up=np.concatenate([gate, up], axis=1), y=y, rows=len(gate), dim=gate.shape[1])
+    run(
+        row,
+        threads=threads,
+        gate_up=np.concatenate([gate, up], axis=1),
+        y=y,
+        rows=len(gate),
+        dim=gate.shape[1],
+    )
     return y
 
 

@@ -38,7 +38,9 @@ def make_layer(shape: tuple[int, ...], seed: int) -> dict[str, Any]:
     cache = []
     for _ in range(2):
         numbers = rng.standard_normal((seqs * pages + 1, PAGE * kv_heads * head_dim), np.float32)
-        cache.append(allocate(numbers.size * 2).view(np.uint16).reshape(numbers.shape))  # huge pages, as when serving
+        cache.append(
+            allocate(numbers.size * 2).view(np.uint16).reshape(numbers.shape)
+        )  # huge pages, as when serving
         cache[-1][...] = numbers.view(np.uint32) >> 16
     return {
         "q": rng.standard_normal((n * seqs, heads * head_dim), np.float32),
@@ -79,7 +81,9 @@ class Timed:
         self.workspace = np.zeros(workspace, np.uint8)
         for struct in self.structs:
             struct.workspace = self.workspace.ctypes.data
-        self.steps = (abi.Step * self.count)(*(abi.Step(kernel, ctypes.addressof(s), 0, 0) for s in self.structs))
+        self.steps = (abi.Step * self.count)(
+            *(abi.Step(kernel, ctypes.addressof(s), 0, 0) for s in self.structs)
+        )
         self.seconds: list[float] = []
 
     def run(self) -> None:
@@ -100,7 +104,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--rows", nargs="*", help="default: every row that this machine can run, but scalar ones")
+    parser.add_argument(
+        "--rows", nargs="*", help="default: every row that this machine can run, but scalar ones"
+    )
     options = parser.parse_args()
     features = library.cpu_features()
     rows = [r for r in load_rows() if r.op == "attention" and r.backend == "cpu" and r.requires <= features]
@@ -121,7 +127,9 @@ def main() -> None:
         cache_bytes = 4 * seqs * tokens * kv_heads * head_dim
         for name, runner in timed.items():
             seconds = statistics.median(runner.seconds[1:])
-            print(f"{shape_name:30} {name:42} {seconds * 1e6:9.1f} us/layer {flop / seconds / 1e9:7.1f} GFLOP/s {cache_bytes / seconds / 1e9:6.1f} GB/s")
+            print(
+                f"{shape_name:30} {name:42} {seconds * 1e6:9.1f} us/layer {flop / seconds / 1e9:7.1f} GFLOP/s {cache_bytes / seconds / 1e9:6.1f} GB/s"
+            )
 
 
 if __name__ == "__main__":

@@ -13,26 +13,35 @@ namespace fb::FB_ISA {
 
 constexpr int kTileMaxRows = 6;
 #ifdef __AVX512F__
-constexpr int kAccumulators = 12;  // of 16 lanes: 12 of 32 registers, enough to hide the latency of two fma ports
+constexpr int kAccumulators =
+    12;  // of 16 lanes: 12 of 32 registers, enough to hide the latency of two fma ports
 #else
 constexpr int kAccumulators = 6;  // 12 of 16 ymm
 #endif
 
 // Lane groups of a tile of R rows: a power of two, R * G <= kAccumulators.
-constexpr int lane_groups(int rows) { return rows * 4 <= kAccumulators ? 4 : rows * 2 <= kAccumulators ? 2 : 1; }
+constexpr int lane_groups(int rows) {
+  return rows * 4 <= kAccumulators ? 4 : rows * 2 <= kAccumulators ? 2 : 1;
+}
 
 template <int R, int G>
 struct Accumulators {
   f32x16 v[R][G];
 
   FB_INLINE void zero() {
-    unroll<R>([&](auto r) FB_INLINE_LAMBDA { unroll<G>([&](auto g) FB_INLINE_LAMBDA { v[r][g] = f32x16::zero(); }); });
+    unroll<R>([&](auto r) FB_INLINE_LAMBDA {
+      unroll<G>([&](auto g) FB_INLINE_LAMBDA { v[r][g] = f32x16::zero(); });
+    });
   }
   FB_INLINE void load(const float* c, int64_t stride) {
-    unroll<R>([&](auto r) FB_INLINE_LAMBDA { unroll<G>([&](auto g) FB_INLINE_LAMBDA { v[r][g] = f32x16::load(c + r * stride + g * 16); }); });
+    unroll<R>([&](auto r) FB_INLINE_LAMBDA {
+      unroll<G>([&](auto g) FB_INLINE_LAMBDA { v[r][g] = f32x16::load(c + r * stride + g * 16); });
+    });
   }
   FB_INLINE void store(float* c, int64_t stride) const {
-    unroll<R>([&](auto r) FB_INLINE_LAMBDA { unroll<G>([&](auto g) FB_INLINE_LAMBDA { v[r][g].store(c + r * stride + g * 16); }); });
+    unroll<R>([&](auto r) FB_INLINE_LAMBDA {
+      unroll<G>([&](auto g) FB_INLINE_LAMBDA { v[r][g].store(c + r * stride + g * 16); });
+    });
   }
   // a: [R, k], b: the words of this k's pair
   FB_INLINE void even(const float* a, int64_t stride, const uint32_t* b) {
@@ -75,7 +84,8 @@ struct F32Chunk {
     const f32x16 scale = f32x16::broadcast(a.scale);
     for (int64_t r = 0; r < item.rows; ++r) {
       const float* from = query_of(a, item, r);
-      for (int64_t d = 0; d < head_dim; d += kLanes) (f32x16::load(from + d) * scale).store(q + r * head_dim + d);
+      for (int64_t d = 0; d < head_dim; d += kLanes)
+        (f32x16::load(from + d) * scale).store(q + r * head_dim + d);
     }
   }
 
@@ -94,18 +104,21 @@ struct F32Chunk {
     for (int64_t p = block.begin / FB_PAGE_TOKENS; p * FB_PAGE_TOKENS < block.end; ++p) {
       if ((p + 1) * FB_PAGE_TOKENS < block.end) prefetch(keys[p + 1]);
       prefetch(values[p]);
-      for (int64_t t = 0; t < tiles; ++t) with_rows(t * item.rows / tiles, (t + 1) * item.rows / tiles, [&](auto tile) { tile.score(*this, p); });
+      for (int64_t t = 0; t < tiles; ++t)
+        with_rows(t * item.rows / tiles, (t + 1) * item.rows / tiles,
+                  [&](auto tile) { tile.score(*this, p); });
     }
     if (item.visible().end > start + kChunkTokens)  // the next chunk's first keys
-      prefetch(reinterpret_cast<const uint32_t*>(a.k_cache + (pages[kChunkPages] * a.kv_heads + item.kv_head) * page_elems));
+      prefetch(reinterpret_cast<const uint32_t*>(
+          a.k_cache + (pages[kChunkPages] * a.kv_heads + item.kv_head) * page_elems));
     for (int64_t r = 0; r < item.rows; ++r) softmax(r, inside(item.visible(r)));
     for (int64_t t = 0; t < tiles; ++t) sum_values(item, t * item.rows / tiles, (t + 1) * item.rows / tiles);
   }
 
  private:
   const fb_attention_args& a;
-  int64_t head_dim, start = 0;         // start: first token of the chunk
-  float *q, *sums, *scores;            // [kRows, head_dim] twice, [kRows, 256]
+  int64_t head_dim, start = 0;  // start: first token of the chunk
+  float *q, *sums, *scores;     // [kRows, head_dim] twice, [kRows, 256]
   const uint32_t *keys[kChunkPages], *values[kChunkPages];
   RowState states[kRows];
 
@@ -160,7 +173,8 @@ struct F32Chunk {
       }
       acc.load(sums, c.head_dim);
       for (int64_t begin = t.begin; begin + 1 < t.end;) {  // page by page
-        const int64_t page_end = (begin / FB_PAGE_TOKENS + 1) * FB_PAGE_TOKENS, pairs = ((page_end < t.end ? page_end : t.end) - begin) / 2;
+        const int64_t page_end = (begin / FB_PAGE_TOKENS + 1) * FB_PAGE_TOKENS,
+                      pairs = ((page_end < t.end ? page_end : t.end) - begin) / 2;
         acc.pairs(weights + begin, kChunkTokens, c.value_words(begin) + d, c.head_dim, pairs);
         begin += 2 * pairs;
       }
@@ -176,12 +190,18 @@ struct F32Chunk {
   template <class F>
   static FB_INLINE void with_rows(int64_t begin, int64_t end, F f) {
     switch (end - begin) {
-      case 1: return f(Tile<1>{begin});
-      case 2: return f(Tile<2>{begin});
-      case 3: return f(Tile<3>{begin});
-      case 4: return f(Tile<4>{begin});
-      case 5: return f(Tile<5>{begin});
-      default: return f(Tile<6>{begin});
+      case 1:
+        return f(Tile<1>{begin});
+      case 2:
+        return f(Tile<2>{begin});
+      case 3:
+        return f(Tile<3>{begin});
+      case 4:
+        return f(Tile<4>{begin});
+      case 5:
+        return f(Tile<5>{begin});
+      default:
+        return f(Tile<6>{begin});
     }
   }
 

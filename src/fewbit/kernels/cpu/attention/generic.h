@@ -42,14 +42,17 @@ void run_whole(const fb_attention_args& a, const Item& item, Chunk& kernel, floa
     }
   }
   for (int64_t r = 0; r < item.rows; ++r) {
-    if (begun[r]) write_normalized(o + r * a.head_dim, states[r].l, output_of(a, item, r), a.head_dim);
-    else write_zeros(a, item, r);  // a padded row that sees nothing
+    if (begun[r])
+      write_normalized(o + r * a.head_dim, states[r].l, output_of(a, item, r), a.head_dim);
+    else
+      write_zeros(a, item, r);  // a padded row that sees nothing
   }
 }
 
 // Chunks [begin, end) of a split item, each into its records.
 template <class Chunk>
-void run_partial(const fb_attention_args& a, const Item& item, int64_t begin, int64_t end, Chunk& kernel, float* records) {
+void run_partial(const fb_attention_args& a, const Item& item, int64_t begin, int64_t end, Chunk& kernel,
+                 float* records) {
   kernel.load(item);
   for (int64_t chunk = begin; chunk < end; ++chunk) {
     kernel.run(item, chunk);
@@ -69,7 +72,8 @@ void merge_row(const fb_attention_args& a, const Item& item, int64_t r, const fl
   bool begun = false;
   for (int64_t chunk = item.first_chunk(); chunk < item.end_chunk(); ++chunk) {
     if (!sees_chunk(item, r, chunk)) continue;
-    const float* record = records + ((chunk - item.first_chunk()) * item.rows + r) * record_floats(a.head_dim);
+    const float* record =
+        records + ((chunk - item.first_chunk()) * item.rows + r) * record_floats(a.head_dim);
     const RowState more = {record[a.head_dim], record[a.head_dim + 1]};
     if (begun) {
       fold<Weight>(state, o, more, record, a.head_dim);
@@ -79,8 +83,10 @@ void merge_row(const fb_attention_args& a, const Item& item, int64_t r, const fl
       memcpy(o, record, static_cast<size_t>(a.head_dim) * 4);
     }
   }
-  if (begun) write_normalized(o, state.l, output_of(a, item, r), a.head_dim);
-  else write_zeros(a, item, r);
+  if (begun)
+    write_normalized(o, state.l, output_of(a, item, r), a.head_dim);
+  else
+    write_zeros(a, item, r);
 }
 
 template <class Chunk>
@@ -99,7 +105,8 @@ void run_share(const fb_attention_args& a, const Cut& from, const Cut& to, float
         run_whole(a, item, kernel, o);
       } else {
         const int64_t begin = first && from.partial >= 0 ? from.chunk : item.first_chunk();
-        run_partial(a, item, begin, last && to.partial >= 0 ? to.chunk : item.end_chunk(), kernel, workspace + partial);
+        run_partial(a, item, begin, last && to.partial >= 0 ? to.chunk : item.end_chunk(), kernel,
+                    workspace + partial);
       }
     }
   }
@@ -113,7 +120,8 @@ void merge_share(const fb_attention_args& a, const Cut* cuts, const fb_worker* w
     const Item item = SequenceItems(a, cuts[t].seq, Chunk::kRows).item(cuts[t].index);
     for (int64_t r = 0; r < item.rows; ++r, ++unit)
       if (unit % worker->threads == worker->thread)
-        merge_row<typename Chunk::Weight>(a, item, r, static_cast<const float*>(a.workspace) + cuts[t].partial, o);
+        merge_row<typename Chunk::Weight>(a, item, r,
+                                          static_cast<const float*>(a.workspace) + cuts[t].partial, o);
   }
 }
 

@@ -6,7 +6,9 @@
 namespace fb::FB_ISA {
 
 // The 16-token groups that hold a range.
-FB_INLINE TokenRange whole_groups(TokenRange t) { return {t.begin / kLanes * kLanes, (t.end + kLanes - 1) / kLanes * kLanes}; }
+FB_INLINE TokenRange whole_groups(TokenRange t) {
+  return {t.begin / kLanes * kLanes, (t.end + kLanes - 1) / kLanes * kLanes};
+}
 
 // Highest score of the seen tokens of a row; within their groups, unseen tokens get -inf.
 FB_INLINE float mask_and_find_highest(float* scores, TokenRange seen) {

@@ -56,9 +56,11 @@ struct TileChunk {
     const f32x16 scale = f32x16::broadcast(a.scale * 0x1.715476p0f);
     for (int64_t r = 0; r < item.rows; ++r) {
       const float* from = query_of(a, item, r);
-      for (int64_t d = 0; d < head_dim; d += kLanes) store_bf16(q + r * head_dim + d, f32x16::load(from + d) * scale);
+      for (int64_t d = 0; d < head_dim; d += kLanes)
+        store_bf16(q + r * head_dim + d, f32x16::load(from + d) * scale);
     }
-    memset(q + item.rows * head_dim, 0, static_cast<size_t>((kRows - item.rows) * head_dim) * sizeof(uint16_t));
+    memset(q + item.rows * head_dim, 0,
+           static_cast<size_t>((kRows - item.rows) * head_dim) * sizeof(uint16_t));
   }
 
   void run(const Item& item, int64_t chunk) {
@@ -74,20 +76,24 @@ struct TileChunk {
       values[p] = reinterpret_cast<const uint32_t*>(a.v_cache + offset);
     }
     const int64_t written = a.kv_len[item.seq] - start;  // tokens of the chunk that hold something
-    if (end_page * FB_PAGE_TOKENS > written) values[end_page - 1] = copy_written(values[end_page - 1], written - (end_page - 1) * FB_PAGE_TOKENS);
+    if (end_page * FB_PAGE_TOKENS > written)
+      values[end_page - 1] = copy_written(values[end_page - 1], written - (end_page - 1) * FB_PAGE_TOKENS);
     for (int64_t r = 0; r < item.rows; ++r) softmax(r, inside(item.visible(r)));
     for (int64_t d = 0; d < head_dim; d += 32) weigh(d);
-    const f32x16 zero = f32x16::zero();  // -0 + 0 = 0: tiles of unseen tokens turn -0 into 0, so that it never depends on them
-    for (int64_t i = 0; i < item.rows * head_dim; i += kLanes) (f32x16::load(sums + i) + zero).store(sums + i);
+    const f32x16 zero = f32x16::
+        zero();  // -0 + 0 = 0: tiles of unseen tokens turn -0 into 0, so that it never depends on them
+    for (int64_t i = 0; i < item.rows * head_dim; i += kLanes)
+      (f32x16::load(sums + i) + zero).store(sums + i);
   }
 
  private:
   const fb_attention_args& a;
-  int64_t head_dim, start = 0, first_page = 0, end_page = 0;  // start: first token of the chunk; pages of the chunk
+  int64_t head_dim, start = 0, first_page = 0,
+                    end_page = 0;  // start: first token of the chunk; pages of the chunk
   bool two_tiles = false;
-  float *sums, *scores;            // [kRows, head_dim], [kRows, 256]
-  uint16_t *weights, *q;           // bf16 [kRows, 256], [kRows, head_dim]
-  uint32_t* last_values;           // a page
+  float *sums, *scores;   // [kRows, head_dim], [kRows, 256]
+  uint16_t *weights, *q;  // bf16 [kRows, 256], [kRows, head_dim]
+  uint32_t* last_values;  // a page
   const uint32_t* values[kChunkPages];
   RowState states[kRows];
   Tiles tiles;
@@ -95,7 +101,8 @@ struct TileChunk {
   TokenRange inside(TokenRange t) const { return within_chunk(t, start); }
 
   // tiles 0 1 | 2 3: rows 0-15 | 16-31 of the result, by halves of 32 lanes;  4 5: left operand;  6 7: right operand
-  FB_INLINE void multiply(const uint16_t* left, int64_t left_stride, const void* right, int64_t right_stride_bytes) {
+  FB_INLINE void multiply(const uint16_t* left, int64_t left_stride, const void* right,
+                          int64_t right_stride_bytes) {
     const char* b = static_cast<const char*>(right);
     tiles.load<4>(left, left_stride * 2);
     tiles.load<6>(b, right_stride_bytes);
@@ -123,13 +130,15 @@ struct TileChunk {
 
   void score_page(const uint16_t* keys, float* c) {
     clear();
-    for (int64_t d = 0; d < head_dim; d += 32) multiply(q + d, head_dim, keys + d * FB_PAGE_TOKENS, FB_PAGE_TOKENS * 4);
+    for (int64_t d = 0; d < head_dim; d += 32)
+      multiply(q + d, head_dim, keys + d * FB_PAGE_TOKENS, FB_PAGE_TOKENS * 4);
     store(c, kChunkTokens);
   }
 
   void weigh(int64_t d) {
     clear();
-    for (int64_t p = first_page; p < end_page; ++p) multiply(weights + p * FB_PAGE_TOKENS, kChunkTokens, values[p] + d, head_dim * 4);
+    for (int64_t p = first_page; p < end_page; ++p)
+      multiply(weights + p * FB_PAGE_TOKENS, kChunkTokens, values[p] + d, head_dim * 4);
     store(sums + d, head_dim);
   }
 
@@ -157,7 +166,8 @@ struct TileChunk {
   const uint32_t* copy_written(const uint32_t* page, int64_t count) const {
     for (int64_t pair = 0; pair < FB_PAGE_TOKENS / 2; ++pair) {
       const uint32_t kept = 2 * pair + 1 < count ? 0xffffffffu : 2 * pair < count ? 0x0000ffffu : 0;
-      for (int64_t d = 0; d < head_dim; ++d) last_values[pair * head_dim + d] = page[pair * head_dim + d] & kept;
+      for (int64_t d = 0; d < head_dim; ++d)
+        last_values[pair * head_dim + d] = page[pair * head_dim + d] & kept;
     }
     return last_values;
   }

@@ -46,8 +46,12 @@ struct Item {
 };
 
 // Folded row r of the item in q and out.
-FB_INLINE int64_t token_of(const fb_attention_args& a, const Item& item, int64_t r) { return a.q_start[item.seq] + (item.first_row + r) / item.group; }
-FB_INLINE int64_t head_of(const Item& item, int64_t r) { return item.kv_head * item.group + (item.first_row + r) % item.group; }
+FB_INLINE int64_t token_of(const fb_attention_args& a, const Item& item, int64_t r) {
+  return a.q_start[item.seq] + (item.first_row + r) / item.group;
+}
+FB_INLINE int64_t head_of(const Item& item, int64_t r) {
+  return item.kv_head * item.group + (item.first_row + r) % item.group;
+}
 FB_INLINE const float* query_of(const fb_attention_args& a, const Item& item, int64_t r) {
   return a.q + token_of(a, item, r) * a.q_stride + head_of(item, r) * a.head_dim;
 }
@@ -123,7 +127,8 @@ inline void cut_work(const fb_attention_args& a, int64_t block_rows, int32_t thr
     cuts[t] = {seq, 0, 0, -1};
     if (seq == seqs) continue;
     const SequenceItems items(a, seq, block_rows);
-    int64_t index = (target - before) / cost_of_head * items.blocks, inside = (target - before) % cost_of_head;
+    int64_t index = (target - before) / cost_of_head * items.blocks,
+            inside = (target - before) % cost_of_head;
     while (inside >= items.item(index).cost()) inside -= items.item(index++).cost();
 
     const Item item = items.item(index);

@@ -13,7 +13,8 @@ inline void store_key(const float* k, uint32_t* page_token, int64_t head_dim) {
   for (int64_t d = 0; d < head_dim; d += kLanes) {
     uint32_t half[kLanes];
     to_bf16(f32x16::load(k + d)).store(half);
-    for (int i = 0; i < kLanes; i += 2) page_token[(d + i) / 2 * FB_PAGE_TOKENS] = half[i] | half[i + 1] << 16;
+    for (int i = 0; i < kLanes; i += 2)
+      page_token[(d + i) / 2 * FB_PAGE_TOKENS] = half[i] | half[i + 1] << 16;
   }
 }
 
@@ -41,7 +42,8 @@ inline void kv_store(const void* pointer, int32_t, const fb_worker* worker) {
       uint32_t* key_page = reinterpret_cast<uint32_t*>(a.k_cache + page_offset);
       uint16_t* value_page = a.v_cache + page_offset;
       store_key(a.k + row * a.k_stride + head * a.head_dim, key_page + token, a.head_dim);
-      store_value(a.v + row * a.v_stride + head * a.head_dim, value_page + token / 2 * a.head_dim * 2 + token % 2, a.head_dim);
+      store_value(a.v + row * a.v_stride + head * a.head_dim,
+                  value_page + token / 2 * a.head_dim * 2 + token % 2, a.head_dim);
     }
   }
 }

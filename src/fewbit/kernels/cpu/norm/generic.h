@@ -24,7 +24,8 @@ inline float sum_of_squares(const float* x, int64_t dim) {
 
 inline void add_into(float* residual, const float* x, int64_t dim) {
   int64_t i = 0;
-  for (; i + kLanes <= dim; i += kLanes) (f32x16::load(residual + i) + f32x16::load(x + i)).store(residual + i);
+  for (; i + kLanes <= dim; i += kLanes)
+    (f32x16::load(residual + i) + f32x16::load(x + i)).store(residual + i);
   if (i < dim) {
     const int n = static_cast<int>(dim - i);
     (f32x16::load_partial(residual + i, n) + f32x16::load_partial(x + i, n)).store_partial(residual + i, n);
@@ -34,7 +35,8 @@ inline void add_into(float* residual, const float* x, int64_t dim) {
 inline void scale_by_weight(const float* x, float inverse_rms, const float* weight, float* y, int64_t dim) {
   const f32x16 inverse = f32x16::broadcast(inverse_rms);
   int64_t i = 0;
-  for (; i + kLanes <= dim; i += kLanes) (f32x16::load(x + i) * inverse * f32x16::load(weight + i)).store(y + i);
+  for (; i + kLanes <= dim; i += kLanes)
+    (f32x16::load(x + i) * inverse * f32x16::load(weight + i)).store(y + i);
   if (i < dim) {
     const int n = static_cast<int>(dim - i);
     (f32x16::load_partial(x + i, n) * inverse * f32x16::load_partial(weight + i, n)).store_partial(y + i, n);
@@ -53,7 +55,8 @@ inline void rms_norm(const void* pointer, int32_t, const fb_worker* worker) {
       x = residual;
     }
     const float mean = sum_of_squares(x, a.dim) / static_cast<float>(a.dim);
-    scale_by_weight(x, 1.0f / __builtin_sqrtf(mean + a.eps), a.weight, a.y + row * a.y_stride + offset, a.dim);
+    scale_by_weight(x, 1.0f / __builtin_sqrtf(mean + a.eps), a.weight, a.y + row * a.y_stride + offset,
+                    a.dim);
   }
 }
 

@@ -3,5 +3,9 @@
 from fewbit.registry.declare import family
 
 ROWS = family(
-    "rms_norm", isas=("scalar", "avx2", "avx512"), activation="f32", exactness="bitwise", result_class="rms_norm_f32"
+    "rms_norm",
+    isas=("scalar", "avx2", "avx512"),
+    activation="f32",
+    exactness="bitwise",
+    result_class="rms_norm_f32",
 )

@@ -12,7 +12,8 @@ inline void gather_rows(const void* pointer, int32_t, const fb_worker* worker) {
   const fb_gather_rows_args& a = *static_cast<const fb_gather_rows_args*>(pointer);
   const Share share = share_of(*a.rows, worker);
   for (int64_t row = share.begin; row < share.end; ++row)
-    memcpy(a.y + row * a.y_stride, a.x + a.index[row] * a.x_stride, static_cast<size_t>(a.dim) * sizeof(float));
+    memcpy(a.y + row * a.y_stride, a.x + a.index[row] * a.x_stride,
+           static_cast<size_t>(a.dim) * sizeof(float));
 }
 
 }  // namespace fb::FB_ISA

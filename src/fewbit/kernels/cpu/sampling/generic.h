@@ -12,7 +12,7 @@
 namespace fb::FB_ISA {
 
 struct Filter {
-  int64_t top_k;      // no limit: INT64_MAX
+  int64_t top_k;  // no limit: INT64_MAX
   double top_p, min_p;
 };
 
@@ -27,7 +27,8 @@ inline Kept apply(const Filter& filter, double total, Ranking& ranking) {
   Ranked token;
   if (filter.top_k < INT64_MAX) {
     kept = {0, 0};
-    for (ranking.rewind(); kept.tokens < filter.top_k && ranking.at(kept.tokens, &token); ++kept.tokens) kept.weight += static_cast<double>(token.p);
+    for (ranking.rewind(); kept.tokens < filter.top_k && ranking.at(kept.tokens, &token); ++kept.tokens)
+      kept.weight += static_cast<double>(token.p);
   }
   if (filter.top_p < 1) {
     const double wanted = filter.top_p * kept.weight;
@@ -41,7 +42,8 @@ inline Kept apply(const Filter& filter, double total, Ranking& ranking) {
   }
   if (filter.min_p > 0) {
     Kept prefix{0, 0};
-    for (ranking.rewind(); prefix.tokens < kept.tokens && ranking.at(prefix.tokens, &token); ++prefix.tokens) {
+    for (ranking.rewind(); prefix.tokens < kept.tokens && ranking.at(prefix.tokens, &token);
+         ++prefix.tokens) {
       if (prefix.tokens && static_cast<double>(token.p) < filter.min_p) break;
       prefix.weight += static_cast<double>(token.p);
     }
@@ -90,9 +92,12 @@ inline void sample_row(const fb_sample_args& a, int64_t row, void* scratch) {
   const float temperature = a.temperature[row];
   if (temperature > 0) {  // else, NaN included, the highest
     // within the normal numbers, so that 0 * inverse is 0 and -inf * inverse is -inf
-    const float inverse = temperature < 0x1p-126f ? 0x1p126f : temperature > 0x1p126f ? 0x1p-126f : 1 / temperature;
+    const float inverse = temperature < 0x1p-126f  ? 0x1p126f
+                          : temperature > 0x1p126f ? 0x1p-126f
+                                                   : 1 / temperature;
     const bool cut = a.top_k[row] > 0 && a.top_k[row] < a.vocab;
-    const Filter filter{cut ? a.top_k[row] : INT64_MAX, static_cast<double>(a.top_p[row]), static_cast<double>(a.min_p[row])};
+    const Filter filter{cut ? a.top_k[row] : INT64_MAX, static_cast<double>(a.top_p[row]),
+                        static_cast<double>(a.min_p[row])};
     Ranking ranking(x, a.vocab, highest.logit, inverse, scratch);
     const double total = cut ? 0 : sum_exponentials(x, a.vocab, highest.logit, inverse);
     a.ids[row] = choose(apply(filter, total, ranking), static_cast<double>(a.uniform[row]), ranking);

@@ -14,7 +14,9 @@ FB_INLINE f32x16 finite_top(f32x16 x) { return min(f32x16::broadcast(kLargest), 
 FB_INLINE f32x16 load_logits(const float* x, int64_t i, int64_t count) {
   if (i + kLanes <= count) return finite_top(f32x16::load(x + i));
   const i32x16 left = i32x16::broadcast(static_cast<int32_t>(count - i));
-  return select(less(i32x16::iota(), left), finite_top(f32x16::load_partial(x + i, static_cast<int>(count - i))), f32x16::broadcast(kMinusInfinity));
+  return select(less(i32x16::iota(), left),
+                finite_top(f32x16::load_partial(x + i, static_cast<int>(count - i))),
+                f32x16::broadcast(kMinusInfinity));
 }
 
 struct Highest {

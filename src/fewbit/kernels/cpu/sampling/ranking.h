@@ -21,17 +21,21 @@ FB_INLINE uint32_t order_of(float x) {
   return word & 0x80000000u ? ~word : word | 0x80000000u;
 }
 FB_INLINE float logit_of(uint64_t place) {
-  const uint32_t order = ~static_cast<uint32_t>(place >> 32), word = order & 0x80000000u ? order & 0x7fffffffu : ~order;
+  const uint32_t order = ~static_cast<uint32_t>(place >> 32),
+                 word = order & 0x80000000u ? order & 0x7fffffffu : ~order;
   float x;
   memcpy(&x, &word, 4);
   return x;
 }
-FB_INLINE uint64_t place_of(float logit, uint32_t id) { return static_cast<uint64_t>(~order_of(logit)) << 32 | id; }
+FB_INLINE uint64_t place_of(float logit, uint32_t id) {
+  return static_cast<uint64_t>(~order_of(logit)) << 32 | id;
+}
 
 class Ranking {
  public:
   static constexpr int64_t kRoom = 65536;  // tokens held at once
-  static constexpr int64_t kScratchBytes = kRoom * static_cast<int64_t>(sizeof(Ranked) + 2 * sizeof(uint64_t));
+  static constexpr int64_t kScratchBytes =
+      kRoom * static_cast<int64_t>(sizeof(Ranked) + 2 * sizeof(uint64_t));
 
   Ranking(const float* logits, int64_t vocab, float top_logit, float inverse_of_temperature, void* scratch)
       : x(logits), count(vocab), top(top_logit), inverse_temperature(inverse_of_temperature) {
@@ -55,11 +59,11 @@ class Ranking {
   const float* x;
   int64_t count;
   float top, inverse_temperature;
-  Ranked* held;                     // ranks held_first .. held_first + held_count - 1
+  Ranked* held;  // ranks held_first .. held_first + held_count - 1
   int64_t held_first, held_count;
-  uint64_t* places;                 // [2][kRoom], for sorting
-  uint64_t next, band_end;          // places below `next` are ranked; band_end is past the band at hand
-  double reach;                     // of the band behind, below top
+  uint64_t* places;         // [2][kRoom], for sorting
+  uint64_t next, band_end;  // places below `next` are ranked; band_end is past the band at hand
+  double reach;             // of the band behind, below top
 
   void restart() {
     held_first = held_count = 0;
@@ -75,7 +79,8 @@ class Ranking {
       const double bound = static_cast<double>(top) - reach / static_cast<double>(inverse_temperature);
       const float lower = bound > -static_cast<double>(kLargest) ? static_cast<float>(bound) : -kLargest;
       band_end = place_of(lower, kLastId);
-      if (band_end <= next || reach > 88) band_end = place_of(-kLargest, kLastId);  // e^-88 is 0; or: less than the spacing of floats
+      if (band_end <= next || reach > 88)
+        band_end = place_of(-kLargest, kLastId);  // e^-88 is 0; or: less than the spacing of floats
       reach = reach < 4 ? reach + 1 : reach * 1.25;
     }
     uint64_t end = band_end;
@@ -95,7 +100,8 @@ class Ranking {
 
   // The places in [begin, end) into places[0 ..), in the order of ids; their number, or -1 when there are more than `room`.
   int64_t gather(uint64_t begin, uint64_t end, int64_t room) const {
-    const f32x16 high = f32x16::broadcast(begin ? logit_of(begin) : kLargest), low = f32x16::broadcast(logit_of(end));
+    const f32x16 high = f32x16::broadcast(begin ? logit_of(begin) : kLargest),
+                 low = f32x16::broadcast(logit_of(end));
     int64_t found = 0;
     for (int64_t i = 0; i < count; i += kLanes) {
       const f32x16 v = load_logits(x, i, count);
@@ -123,7 +129,8 @@ class Ranking {
       }
       return from;
     }
-    for (int shift = 32; shift < 64; shift += 8) {  // byte by byte of the logit, stable; ids are in order already
+    for (int shift = 32; shift < 64;
+         shift += 8) {  // byte by byte of the logit, stable; ids are in order already
       uint32_t starts[256] = {}, sum = 0;
       for (int64_t i = 0; i < found; ++i) ++starts[from[i] >> shift & 255];
       if (starts[from[0] >> shift & 255] == found) continue;
@@ -147,7 +154,8 @@ class Ranking {
       float logit[kLanes] = {}, p[kLanes];
       for (int j = 0; j < n; ++j) logit[j] = logit_of(sorted[i + j]);
       exp_nonpositive((f32x16::load(logit) - maximum) * factor).store(p);
-      for (int j = 0; j < n; ++j) held[held_count++] = {static_cast<int32_t>(sorted[i + j] & 0xffffffffu), p[j]};
+      for (int j = 0; j < n; ++j)
+        held[held_count++] = {static_cast<int32_t>(sorted[i + j] & 0xffffffffu), p[j]};
     }
   }
 };

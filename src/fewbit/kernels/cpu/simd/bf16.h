@@ -29,6 +29,8 @@ FB_INLINE i32x16 to_bf16(f32x16 x) {
 FB_INLINE void store_bf16(void* p, f32x16 x) { store_low16(p, to_bf16(x)); }
 
 // 16 words of two bf16 (VNNI2 order): `even` in the low half.
-FB_INLINE i32x16 pack_bf16_pair(f32x16 even, f32x16 odd) { return to_bf16(even) | shift_left(to_bf16(odd), 16); }
+FB_INLINE i32x16 pack_bf16_pair(f32x16 even, f32x16 odd) {
+  return to_bf16(even) | shift_left(to_bf16(odd), 16);
+}
 
 }  // namespace fb::FB_ISA

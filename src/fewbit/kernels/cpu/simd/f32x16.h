@@ -23,11 +23,15 @@ namespace fb::FB_ISA {
 constexpr int kLanes = 16;
 
 // Field of `mask` width at bit `shift` of each 32-bit word, as a float: the decode step of packed weights.
-FB_INLINE f32x16 field_f32(i32x16 words, int shift, i32x16 mask) { return to_f32(shift_right(words, shift) & mask); }
+FB_INLINE f32x16 field_f32(i32x16 words, int shift, i32x16 mask) {
+  return to_f32(shift_right(words, shift) & mask);
+}
 
 // 16 words of two bf16 (VNNI2 order): the low half is the even element, the high half the odd one.
 FB_INLINE f32x16 even_bf16(i32x16 pairs) { return as_f32(shift_left(pairs, 16)); }
-FB_INLINE f32x16 odd_bf16(i32x16 pairs) { return as_f32(pairs & i32x16::broadcast(static_cast<int32_t>(0xffff0000u))); }
+FB_INLINE f32x16 odd_bf16(i32x16 pairs) {
+  return as_f32(pairs & i32x16::broadcast(static_cast<int32_t>(0xffff0000u)));
+}
 FB_INLINE f32x16 even_f16(i32x16 pairs) { return low_f16(pairs); }
 FB_INLINE f32x16 odd_f16(i32x16 pairs) { return low_f16(shift_right(pairs, 16)); }
 

@@ -15,17 +15,27 @@ struct i32x16 {
   static FB_INLINE i32x16 load(const void* p) { return {_mm512_loadu_si512(p)}; }
   static FB_INLINE i32x16 broadcast(int32_t x) { return {_mm512_set1_epi32(x)}; }
   static FB_INLINE i32x16 zero() { return {_mm512_setzero_si512()}; }
-  static FB_INLINE i32x16 iota() { return {_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)}; }
-  static FB_INLINE i32x16 load_u8(const void* p) { return {_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))}; }
-  static FB_INLINE i32x16 load_i8(const void* p) { return {_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))}; }
-  static FB_INLINE i32x16 load_u16(const void* p) { return {_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)))}; }
+  static FB_INLINE i32x16 iota() {
+    return {_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)};
+  }
+  static FB_INLINE i32x16 load_u8(const void* p) {
+    return {_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+  }
+  static FB_INLINE i32x16 load_i8(const void* p) {
+    return {_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+  }
+  static FB_INLINE i32x16 load_u16(const void* p) {
+    return {_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
+  }
   FB_INLINE void store(void* p) const { _mm512_storeu_si512(p, v); }
 };
 
 struct f32x16 {
   __m512 v;
   static FB_INLINE f32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
-  static FB_INLINE f32x16 load_partial(const float* p, int n) { return {_mm512_maskz_loadu_ps(first_lanes(n), p)}; }
+  static FB_INLINE f32x16 load_partial(const float* p, int n) {
+    return {_mm512_maskz_loadu_ps(first_lanes(n), p)};
+  }
   static FB_INLINE f32x16 broadcast(float x) { return {_mm512_set1_ps(x)}; }
   static FB_INLINE f32x16 zero() { return {_mm512_setzero_ps()}; }
   FB_INLINE void store(float* p) const { _mm512_storeu_ps(p, v); }
@@ -50,7 +60,9 @@ FB_INLINE i32x16 operator^(i32x16 a, i32x16 b) { return {_mm512_xor_si512(a.v, b
 // A count known at compile time after inlining becomes the immediate form.
 FB_INLINE i32x16 shift_left(i32x16 a, int n) { return {_mm512_slli_epi32(a.v, static_cast<unsigned>(n))}; }
 FB_INLINE i32x16 shift_right(i32x16 a, int n) { return {_mm512_srli_epi32(a.v, static_cast<unsigned>(n))}; }
-FB_INLINE i32x16 shift_right_signed(i32x16 a, int n) { return {_mm512_srai_epi32(a.v, static_cast<unsigned>(n))}; }
+FB_INLINE i32x16 shift_right_signed(i32x16 a, int n) {
+  return {_mm512_srai_epi32(a.v, static_cast<unsigned>(n))};
+}
 
 FB_INLINE f32x16 to_f32(i32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 FB_INLINE f32x16 as_f32(i32x16 a) { return {_mm512_castsi512_ps(a.v)}; }
@@ -62,7 +74,9 @@ FB_INLINE mask16 unordered(f32x16 a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP
 FB_INLINE mask16 less(i32x16 a, i32x16 b) { return {_mm512_cmplt_epi32_mask(a.v, b.v)}; }
 FB_INLINE uint32_t bits(mask16 m) { return m.m; }
 FB_INLINE f32x16 select(mask16 m, f32x16 yes, f32x16 no) { return {_mm512_mask_blend_ps(m.m, no.v, yes.v)}; }
-FB_INLINE i32x16 select(mask16 m, i32x16 yes, i32x16 no) { return {_mm512_mask_blend_epi32(m.m, no.v, yes.v)}; }
+FB_INLINE i32x16 select(mask16 m, i32x16 yes, i32x16 no) {
+  return {_mm512_mask_blend_epi32(m.m, no.v, yes.v)};
+}
 
 FB_INLINE float reduce_add(f32x16 a) {
   const __m256 x8 = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
@@ -77,9 +91,15 @@ FB_INLINE float reduce_max(f32x16 a) {
   return _mm_cvtss_f32(_mm_max_ss(x2, _mm_movehdup_ps(x2)));
 }
 
-FB_INLINE f32x16 load_f16(const void* p) { return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))}; }
-FB_INLINE f32x16 low_f16(i32x16 a) { return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(a.v))}; }  // the f16 in the low half of each lane
+FB_INLINE f32x16 load_f16(const void* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
+}
+FB_INLINE f32x16 low_f16(i32x16 a) {
+  return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(a.v))};
+}  // the f16 in the low half of each lane
 FB_INLINE f32x16 load_bf16(const void* p) { return as_f32(shift_left(i32x16::load_u16(p), 16)); }
-FB_INLINE void store_low16(void* p, i32x16 a) { _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v)); }
+FB_INLINE void store_low16(void* p, i32x16 a) {
+  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v));
+}
 
 }  // namespace fb::FB_ISA

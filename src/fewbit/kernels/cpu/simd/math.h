@@ -8,13 +8,14 @@ namespace fb::FB_ISA {
 // Relative error over all normal results <= 8.4e-8 (tests/kernels/cpu/test_simd.py measures it). Results below 2^-126 are 0,
 // above FLT_MAX are +inf, NaN stays NaN.
 FB_INLINE f32x16 exp(f32x16 x) {
-  const f32x16 lowest = f32x16::broadcast(-0x1.5d589ep6f);   // ln(2^-126)
-  const f32x16 highest = f32x16::broadcast(0x1.62e42ep6f);   // ln(FLT_MAX), rounded down
-  const f32x16 magic = f32x16::broadcast(0x1.8p23f);         // adding it rounds to an integer, kept in the low bits
-  const f32x16 clamped = min(highest, max(lowest, x));       // operand order lets NaN through
+  const f32x16 lowest = f32x16::broadcast(-0x1.5d589ep6f);  // ln(2^-126)
+  const f32x16 highest = f32x16::broadcast(0x1.62e42ep6f);  // ln(FLT_MAX), rounded down
+  const f32x16 magic = f32x16::broadcast(0x1.8p23f);  // adding it rounds to an integer, kept in the low bits
+  const f32x16 clamped = min(highest, max(lowest, x));  // operand order lets NaN through
   const f32x16 shifted = fma(clamped, f32x16::broadcast(0x1.715476p0f), magic);
   const f32x16 n = shifted - magic;
-  f32x16 r = fnma(n, f32x16::broadcast(0x1.62e4p-1f), clamped);  // ln2 in two parts: the first has 15 bits, so n*ln2_hi is exact
+  f32x16 r = fnma(n, f32x16::broadcast(0x1.62e4p-1f),
+                  clamped);  // ln2 in two parts: the first has 15 bits, so n*ln2_hi is exact
   r = fnma(n, f32x16::broadcast(0x1.7f7d1cp-20f), r);
   f32x16 q = f32x16::broadcast(0x1.6a23cap-10f);
   q = fma(q, r, f32x16::broadcast(0x1.123a22p-7f));
@@ -22,7 +23,8 @@ FB_INLINE f32x16 exp(f32x16 x) {
   q = fma(q, r, f32x16::broadcast(0x1.555492p-3f));
   q = fma(q, r, f32x16::broadcast(0x1.fffffcp-2f));
   const f32x16 p = fma(r * r, q, r) + f32x16::broadcast(1.0f);
-  f32x16 y = as_f32(as_i32(p) + shift_left(as_i32(shifted), 23));  // p * 2^n by adding n to the exponent field
+  f32x16 y =
+      as_f32(as_i32(p) + shift_left(as_i32(shifted), 23));  // p * 2^n by adding n to the exponent field
   y = select(less(x, lowest), f32x16::zero(), y);
   y = select(less(highest, x), f32x16::broadcast(__builtin_inff()), y);
   return select(unordered(x), x, y);
@@ -43,7 +45,8 @@ FB_INLINE f32x16 exp_nonpositive(f32x16 x) {
   q = fma(q, r, f32x16::broadcast(0x1.555492p-3f));
   q = fma(q, r, f32x16::broadcast(0x1.fffffcp-2f));
   const f32x16 p = fma(r * r, q, r) + f32x16::broadcast(1.0f);
-  const f32x16 power = as_f32(shift_left(as_i32(shifted), 23) + i32x16::broadcast(127 << 23));  // 2^n, n in -126..0
+  const f32x16 power =
+      as_f32(shift_left(as_i32(shifted), 23) + i32x16::broadcast(127 << 23));  // 2^n, n in -126..0
   return select(less(x, lowest), f32x16::zero(), p * power);  // NaN: less is false and p is NaN
 }
 
@@ -68,7 +71,8 @@ FB_INLINE f32x16 log(f32x16 x) {
   y = fma(e, f32x16::broadcast(0x1.62e4p-1f), y);
   y = select(less(x, f32x16::broadcast(0x1p-126f)), f32x16::broadcast(-__builtin_inff()), y);
   y = select(less(x, f32x16::zero()), f32x16::broadcast(__builtin_nanf("")), y);
-  return select(less_equal(x, f32x16::broadcast(0x1.fffffep127f)), y, x);  // +inf and NaN are their own result
+  return select(less_equal(x, f32x16::broadcast(0x1.fffffep127f)), y,
+                x);  // +inf and NaN are their own result
 }
 
 // x * sigmoid(x) = x / (1 + e^-x), relative error <= 1.8e-7; -0 for x below -88.7, where the true value is under 3e-37.

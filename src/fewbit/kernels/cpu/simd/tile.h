@@ -41,21 +41,42 @@ static_assert(sizeof(TileConfig) == 64);
 struct HardwareTiles {
   FB_INLINE void configure(const TileConfig& config) { asm volatile("ldtilecfg %0" ::"m"(config)); }
   FB_INLINE void release() { asm volatile("tilerelease"); }
-  template <int T> FB_INLINE void zero() { asm volatile("tilezero %%tmm%c0" ::"i"(T)); }
-  template <int T> FB_INLINE void load(const void* p, int64_t stride_bytes) {
+  template <int T>
+  FB_INLINE void zero() {
+    asm volatile("tilezero %%tmm%c0" ::"i"(T));
+  }
+  template <int T>
+  FB_INLINE void load(const void* p, int64_t stride_bytes) {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride_bytes), "i"(T) : "memory");
   }
-  template <int T> FB_INLINE void load_once(const void* p, int64_t stride_bytes) {  // hint: not read again soon
+  template <int T>
+  FB_INLINE void load_once(const void* p, int64_t stride_bytes) {  // hint: not read again soon
     asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(stride_bytes), "i"(T) : "memory");
   }
-  template <int T> FB_INLINE void store(void* p, int64_t stride_bytes) const {
+  template <int T>
+  FB_INLINE void store(void* p, int64_t stride_bytes) const {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(stride_bytes), "i"(T) : "memory");
   }
-  template <int C, int A, int B> FB_INLINE void dot_bf16() { asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
-  template <int C, int A, int B> FB_INLINE void dot_s8s8() { asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
-  template <int C, int A, int B> FB_INLINE void dot_s8u8() { asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
-  template <int C, int A, int B> FB_INLINE void dot_u8s8() { asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
-  template <int C, int A, int B> FB_INLINE void dot_u8u8() { asm volatile("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B)); }
+  template <int C, int A, int B>
+  FB_INLINE void dot_bf16() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+  }
+  template <int C, int A, int B>
+  FB_INLINE void dot_s8s8() {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+  }
+  template <int C, int A, int B>
+  FB_INLINE void dot_s8u8() {
+    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+  }
+  template <int C, int A, int B>
+  FB_INLINE void dot_u8s8() {
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+  }
+  template <int C, int A, int B>
+  FB_INLINE void dot_u8u8() {
+    asm volatile("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
+  }
 };
 using Tiles = HardwareTiles;
 
@@ -74,41 +95,69 @@ struct EmulatedTiles {
     memset(data, 0, sizeof data);
   }
   void release() {}
-  template <int T> void zero() { memset(data[T], 0, kTileBytes); }
-  template <int T> void load(const void* p, int64_t stride_bytes) {
-    zero<T>();
-    for (int r = 0; r < config.rows[T]; ++r) memcpy(data[T][r], static_cast<const uint8_t*>(p) + r * stride_bytes, config.row_bytes[T]);
+  template <int T>
+  void zero() {
+    memset(data[T], 0, kTileBytes);
   }
-  template <int T> void load_once(const void* p, int64_t stride_bytes) { load<T>(p, stride_bytes); }
-  template <int T> void store(void* p, int64_t stride_bytes) const {
-    for (int r = 0; r < config.rows[T]; ++r) memcpy(static_cast<uint8_t*>(p) + r * stride_bytes, data[T][r], config.row_bytes[T]);
+  template <int T>
+  void load(const void* p, int64_t stride_bytes) {
+    zero<T>();
+    for (int r = 0; r < config.rows[T]; ++r)
+      memcpy(data[T][r], static_cast<const uint8_t*>(p) + r * stride_bytes, config.row_bytes[T]);
+  }
+  template <int T>
+  void load_once(const void* p, int64_t stride_bytes) {
+    load<T>(p, stride_bytes);
+  }
+  template <int T>
+  void store(void* p, int64_t stride_bytes) const {
+    for (int r = 0; r < config.rows[T]; ++r)
+      memcpy(static_cast<uint8_t*>(p) + r * stride_bytes, data[T][r], config.row_bytes[T]);
   }
 
-  template <typename V> V get(int tile, int row, int i) const {
+  template <typename V>
+  V get(int tile, int row, int i) const {
     V v;
     memcpy(&v, data[tile][row] + i * static_cast<int>(sizeof(V)), sizeof(V));
     return v;
   }
-  template <typename V> void set(int tile, int row, int i, V v) { memcpy(data[tile][row] + i * static_cast<int>(sizeof(V)), &v, sizeof(V)); }
+  template <typename V>
+  void set(int tile, int row, int i, V v) {
+    memcpy(data[tile][row] + i * static_cast<int>(sizeof(V)), &v, sizeof(V));
+  }
 
   // Per C row and n: two running sums over the pairs of k, for the even and the odd elements, each step one fused multiply-add;
   // then even + odd, then C += that. Subnormal inputs and results count as zero everywhere (DAZ, FTZ); round to nearest even.
-  template <int C, int A, int B> void dot_bf16() {
+  template <int C, int A, int B>
+  void dot_bf16() {
     for (int m = 0; m < config.rows[C]; ++m)
       for (int n = 0; n < config.row_bytes[C] / 4; ++n) {
         float sum[2] = {0, 0};
         for (int k = 0; k < config.row_bytes[A] / 4; ++k)
           for (int odd = 0; odd < 2; ++odd)
-            sum[odd] = flush_subnormal(__builtin_fmaf(widened(get<uint16_t>(A, m, 2 * k + odd)), widened(get<uint16_t>(B, k, 2 * n + odd)), sum[odd]));
+            sum[odd] = flush_subnormal(__builtin_fmaf(widened(get<uint16_t>(A, m, 2 * k + odd)),
+                                                      widened(get<uint16_t>(B, k, 2 * n + odd)), sum[odd]));
         const float both = flush_subnormal(sum[0] + sum[1]);
         set<float>(C, m, n, flush_subnormal(flush_subnormal(get<float>(C, m, n)) + both));
       }
     clear_beyond<C>();
   }
-  template <int C, int A, int B> void dot_s8s8() { dot_8bit<C, A, B, int8_t, int8_t>(); }
-  template <int C, int A, int B> void dot_s8u8() { dot_8bit<C, A, B, int8_t, uint8_t>(); }
-  template <int C, int A, int B> void dot_u8s8() { dot_8bit<C, A, B, uint8_t, int8_t>(); }
-  template <int C, int A, int B> void dot_u8u8() { dot_8bit<C, A, B, uint8_t, uint8_t>(); }
+  template <int C, int A, int B>
+  void dot_s8s8() {
+    dot_8bit<C, A, B, int8_t, int8_t>();
+  }
+  template <int C, int A, int B>
+  void dot_s8u8() {
+    dot_8bit<C, A, B, int8_t, uint8_t>();
+  }
+  template <int C, int A, int B>
+  void dot_u8s8() {
+    dot_8bit<C, A, B, uint8_t, int8_t>();
+  }
+  template <int C, int A, int B>
+  void dot_u8u8() {
+    dot_8bit<C, A, B, uint8_t, uint8_t>();
+  }
 
  private:
   static float widened(uint16_t bf16) {
@@ -117,16 +166,19 @@ struct EmulatedTiles {
     memcpy(&x, &word, 4);
     return flush_subnormal(x);
   }
-  template <int C, int A, int B, typename VA, typename VB> void dot_8bit() {  // i32 sums wrap
+  template <int C, int A, int B, typename VA, typename VB>
+  void dot_8bit() {  // i32 sums wrap
     for (int m = 0; m < config.rows[C]; ++m)
       for (int n = 0; n < config.row_bytes[C] / 4; ++n) {
         uint32_t sum = get<uint32_t>(C, m, n);
-        for (int k = 0; k < config.row_bytes[A]; ++k) sum += static_cast<uint32_t>(get<VA>(A, m, k) * get<VB>(B, k / 4, 4 * n + k % 4));
+        for (int k = 0; k < config.row_bytes[A]; ++k)
+          sum += static_cast<uint32_t>(get<VA>(A, m, k) * get<VB>(B, k / 4, 4 * n + k % 4));
         set<uint32_t>(C, m, n, sum);
       }
     clear_beyond<C>();
   }
-  template <int T> void clear_beyond() {
+  template <int T>
+  void clear_beyond() {
     for (int r = 0; r < kTileRows; ++r) {
       const int kept = r < config.rows[T] ? config.row_bytes[T] : 0;
       memset(data[T][r] + kept, 0, static_cast<size_t>(kTileRowBytes - kept));

@@ -2,4 +2,10 @@
 
 from fewbit.registry.declare import family
 
-ROWS = family("swiglu", isas=("scalar", "avx2", "avx512"), activation="f32", exactness="bitwise", result_class="swiglu_f32")
+ROWS = family(
+    "swiglu",
+    isas=("scalar", "avx2", "avx512"),
+    activation="f32",
+    exactness="bitwise",
+    result_class="swiglu_f32",
+)
