@@ -122,9 +122,9 @@ def _show(found: Inspection, memory: Memory | None) -> None:
     out.print(table(head, map(_row, found.lines), right=("", "on disk", "packed")))
     for line in found.lines:
         if line.refusal:
-            out.print(f"[red]{line.kind} has no kernel[/]: {line.refusal}", highlight=False)
+            out.print(Text.assemble((f"{line.kind} has no kernel: ", "red"), line.refusal))
         if line.note:
-            out.print(f"{line.kind}: {line.note}", style="dim")
+            out.print(Text(f"{line.kind}: {line.note}", "dim"))
     out.print()
     out.print(facts([_others(found), *_coverage(found), *_unquantized(found), *_memory(found, memory)]))
 

@@ -35,18 +35,23 @@ def table(
         if row is None:
             made.add_section()
         else:
-            made.add_row(*row)
+            made.add_row(*map(plain, row))
     return made
 
 
-def facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:
+def facts(pairs: Iterable[tuple[str | Text, str | Text]]) -> Table:
     """Name and value, one to a line, long values wrapped under themselves."""
     made = Table(box=None, show_header=False, pad_edge=False)
     made.add_column(style="bold", no_wrap=True)
     made.add_column(overflow="fold")
     for name, value in pairs:
-        made.add_row(name, value)
+        made.add_row(plain(name), plain(value))
     return made
+
+
+def plain(value: str | Text) -> Text:
+    """Text as it is: a path or a message may hold what rich would take for markup."""
+    return value if isinstance(value, Text) else Text(value)
 
 
 def marked(state: str, text: str = "") -> Text:

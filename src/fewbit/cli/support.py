@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from rich.text import Text
 
-from fewbit.cli.output import MARKS, console, facts, marked, print_json, table
+from fewbit.cli.output import console, facts, marked, print_json, table
 from fewbit.platforms.known import KNOWN, known_platform
 from fewbit.registry.attested import read_attestation
 from fewbit.registry.explain import Explanation, describe_answer, describe_cell, describe_rows, explain
@@ -112,15 +112,10 @@ def _show_matrix(entries: list[Entry], platforms: list[Platform]) -> None:
         lines.append(None)
     out.print(table(["op", "scheme", "for", *(one.name for one in platforms)], lines))
     out.print()
-    out.print(facts((_mark(state), f"{state}: {meaning}") for state, meaning in MEANINGS.items()))
+    out.print(facts((marked(state), f"{state}: {meaning}") for state, meaning in MEANINGS.items()))
     out.print(
         "  for: bits of the activations, or the phase; amx≥16: from 16 rows of activations on", style="dim"
     )
-
-
-def _mark(state: str) -> str:
-    mark, colour = MARKS[state]
-    return f"[{colour}]{mark}[/]"
 
 
 def _answer(entry: Entry) -> Text:
@@ -131,8 +126,8 @@ def _show_explanations(told: list[Explanation]) -> None:
     out = console()
     for e in told:
         style = "" if isinstance(e.answer, Choice) else "red"
-        subject = f"[bold]{describe_cell(e.cell)} on {e.platform.name}[/]"
-        out.print(subject, f"[{style}]{describe_answer(e.answer)}[/]" if style else describe_answer(e.answer))
+        subject = f"{describe_cell(e.cell)} on {e.platform.name}: "
+        out.print(Text.assemble((subject, "bold"), (describe_answer(e.answer), style)))
         rows = [
             (
                 marked(v.state, v.row.name),
