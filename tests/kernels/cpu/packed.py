@@ -25,7 +25,14 @@ def scheme(name: str) -> Scheme:
     if not two_level:
         return Scheme(DTYPES[codes], group(run), scale=F16, offset=F16 if offset else None)
     scale = U8 if offset else I8
-    return Scheme(DTYPES[codes], group(run), scale=scale, offset=U8 if offset else None, super_scale=F16, super_block=256)
+    return Scheme(
+        DTYPES[codes],
+        group(run),
+        scale=scale,
+        offset=U8 if offset else None,
+        super_scale=F16,
+        super_block=256,
+    )
 
 
 def random_tensor(name: str, n: int, k: int, seed: int = 0) -> QuantTensor:
@@ -88,7 +95,9 @@ def pack(tensor: QuantTensor) -> np.ndarray:
     for role in ("scale", "offset", "super_scale", "super_offset"):
         if role in parts:
             run = 256 if role.startswith("super") else s.granularity.k
-            part = padded(parts[role], k_padded // run).reshape(panels, 32, k_padded // block_k, block_k // run)
+            part = padded(parts[role], k_padded // run).reshape(
+                panels, 32, k_padded // block_k, block_k // run
+            )
             part = np.ascontiguousarray(part.transpose(0, 2, 3, 1))  # panel, block, group, n
             blocks.append(part.view(np.uint8).reshape(panels, k_padded // block_k, -1))
     return aligned(np.concatenate(blocks, axis=-1).reshape(-1))

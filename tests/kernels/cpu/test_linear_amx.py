@@ -52,7 +52,9 @@ def test_matches_f64_of_the_rounded_x(row: KernelRow) -> None:
     need(row)
     k_last = column_sizes(row.scheme)[0]
     cases = [(m, 40, k_last) for m in (1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 5 * BLOCK + 2)]
-    cases += [(3, n, k) for n in (1, PANEL - 1, PANEL, PANEL + 1, 3 * PANEL) for k in column_sizes(row.scheme)]
+    cases += [
+        (3, n, k) for n in (1, PANEL - 1, PANEL, PANEL + 1, 3 * PANEL) for k in column_sizes(row.scheme)
+    ]
     for m, n, k in cases:
         packed, weight = packed_case(row, n, k)
         x = activations(m, k)
@@ -83,7 +85,9 @@ def test_every_code_is_exact(row: KernelRow) -> None:
     packed, weight = pack(tensor), dequantize(tensor)
     x = np.zeros((k, k), np.float32)
     np.fill_diagonal(x, 4.0)
-    assert_same_bits(apply(row, x, packed, 33) + np.float32(0), (4 * weight.T).astype(np.float32) + np.float32(0), row.name)
+    assert_same_bits(
+        apply(row, x, packed, 33) + np.float32(0), (4 * weight.T).astype(np.float32) + np.float32(0), row.name
+    )
 
 
 @by_name

@@ -57,10 +57,19 @@ def check_against_f64(row: KernelRow, m: int, n: int, k: int) -> None:
     w = np.abs(weight.astype(np.float64))
     steps = 2 * k // 16 + 4
     # terms of the chain: scale * code and offset apart, so up to twice |offset| in magnitude; the codes' part is at most |w| + |offset|
-    largest_term = np.abs(seen) @ (3 * w).T + scale.astype(np.float64) @ np.ones((k, n)) * 127 * np.abs(weight).max()
-    assert_close(y, seen @ weight.T.astype(np.float64), steps * UNIT * largest_term, f"{row.name} {m}x{n}x{k}")
+    largest_term = (
+        np.abs(seen) @ (3 * w).T + scale.astype(np.float64) @ np.ones((k, n)) * 127 * np.abs(weight).max()
+    )
+    assert_close(
+        y, seen @ weight.T.astype(np.float64), steps * UNIT * largest_term, f"{row.name} {m}x{n}x{k}"
+    )
     rounding = scale.astype(np.float64) * (0.5 * (1 + 2.0**-15)) @ w.T
-    assert_close(y, x.astype(np.float64) @ weight.T, rounding + steps * UNIT * largest_term, f"{row.name}, with the rounding of x")
+    assert_close(
+        y,
+        x.astype(np.float64) @ weight.T,
+        rounding + steps * UNIT * largest_term,
+        f"{row.name}, with the rounding of x",
+    )
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -96,7 +105,9 @@ def test_rows_do_not_depend_on_their_company(row: KernelRow) -> None:
     for m in (1, 2, 15, 16, 33):
         assert_same_bits(apply(row, x[:m].copy(), packed, 96), whole[:m], f"{row.name}, first {m} rows")
     assert_same_bits(apply(row, x, packed, 96, threads=3), whole, f"{row.name}, 3 threads")
-    assert_same_bits(apply(row, x[:1].copy(), packed, 96, threads=5), whole[:1], f"{row.name}, 5 threads, 1 row")
+    assert_same_bits(
+        apply(row, x[:1].copy(), packed, 96, threads=5), whole[:1], f"{row.name}, 5 threads, 1 row"
+    )
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -116,11 +127,21 @@ def test_largest_codes_do_not_overflow(row: KernelRow) -> None:
             x = np.full((2, k), x_value, np.float32)
             y = apply(row, x, packed, 33)
             if "super_scale" in tensor.parts:
-                scale = tensor.parts["super_scale"].astype(np.float64).repeat(256 // tensor.scheme.granularity.k, axis=1) * tensor.parts["scale"]
+                scale = (
+                    tensor.parts["super_scale"]
+                    .astype(np.float64)
+                    .repeat(256 // tensor.scheme.granularity.k, axis=1)
+                    * tensor.parts["scale"]
+                )
                 expected = scale.sum(axis=1) * tensor.scheme.granularity.k * value * x_value
             else:
                 expected = np.full(33, value * x_value * k)
-            assert_close(y, np.broadcast_to(expected, y.shape), np.abs(expected).max() * 1e-5 + 1e-9, f"{row.name} codes {value}")
+            assert_close(
+                y,
+                np.broadcast_to(expected, y.shape),
+                np.abs(expected).max() * 1e-5 + 1e-9,
+                f"{row.name} codes {value}",
+            )
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -158,7 +179,20 @@ def test_strides_leave_the_rest_untouched() -> None:
         packed, _ = packed_case(row, 40, k)
         wide = activations(4, k + 8)
         out = np.full((4, 64), 9.0, np.float32)
-        run(row, x=wide[:, :k], x_stride=k + 8, weight=packed, bias=None, y=out[:, :40], y_stride=64, rows=4, n=40, k=k, accumulate=0, capacity=4)
+        run(
+            row,
+            x=wide[:, :k],
+            x_stride=k + 8,
+            weight=packed,
+            bias=None,
+            y=out[:, :40],
+            y_stride=64,
+            rows=4,
+            n=40,
+            k=k,
+            accumulate=0,
+            capacity=4,
+        )
         assert_same_bits(out[:, :40].copy(), apply(row, wide[:, :k].copy(), packed, 40), row.name)
         assert (out[:, 40:] == 9).all()
 

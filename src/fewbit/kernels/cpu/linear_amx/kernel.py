@@ -11,10 +11,36 @@ K32, K256 = (Constraint("k", multiple=32),), (Constraint("k", multiple=256),)
 
 ROWS = (
     *family("linear", isas=("amx",), schemes=PLAIN, layout="n32k32", m_range=(FROM_M, M_MAX), **BF16),
-    *family("linear", isas=("amx",), schemes=GROUP32, layout="n32k32", constraints=K32, m_range=(FROM_M, M_MAX), **BF16),
-    *family("linear", isas=("amx",), schemes=TWO_LEVEL, layout="n32k256", constraints=K256, m_range=(FROM_M, M_MAX), **BF16),
+    *family(
+        "linear",
+        isas=("amx",),
+        schemes=GROUP32,
+        layout="n32k32",
+        constraints=K32,
+        m_range=(FROM_M, M_MAX),
+        **BF16,
+    ),
+    *family(
+        "linear",
+        isas=("amx",),
+        schemes=TWO_LEVEL,
+        layout="n32k256",
+        constraints=K256,
+        m_range=(FROM_M, M_MAX),
+        **BF16,
+    ),
     # the same code over emulated tiles; tests only
     *family("linear", isas=("scalar",), emulates="amx", schemes=PLAIN, layout="n32k32", **BF16),
-    *family("linear", isas=("scalar",), emulates="amx", schemes=GROUP32, layout="n32k32", constraints=K32, **BF16),
-    *family("linear", isas=("scalar",), emulates="amx", schemes=TWO_LEVEL, layout="n32k256", constraints=K256, **BF16),
+    *family(
+        "linear", isas=("scalar",), emulates="amx", schemes=GROUP32, layout="n32k32", constraints=K32, **BF16
+    ),
+    *family(
+        "linear",
+        isas=("scalar",),
+        emulates="amx",
+        schemes=TWO_LEVEL,
+        layout="n32k256",
+        constraints=K256,
+        **BF16,
+    ),
 )

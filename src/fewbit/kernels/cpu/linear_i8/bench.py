@@ -39,14 +39,21 @@ class Case:
         self.weights, self.structs = weights, []
         for weight in weights:
             struct = abi.STRUCTS["linear"]()
-            struct.x, struct.x_stride, struct.y, struct.y_stride = self.x.ctypes.data, k, self.y.ctypes.data, n
+            struct.x, struct.x_stride, struct.y, struct.y_stride = (
+                self.x.ctypes.data,
+                k,
+                self.y.ctypes.data,
+                n,
+            )
             struct.weight, struct.rows, struct.n, struct.k = weight.ctypes.data, self.rows.ctypes.data, n, k
             self.structs.append(struct)
         if kernel.contents.workspace_bytes:
             self.workspace = allocate(kernel.contents.workspace_bytes(ctypes.addressof(self.structs[0]), m))
             for struct in self.structs:
                 struct.workspace = self.workspace.ctypes.data
-        self.plan = (abi.Step * len(weights))(*(abi.Step(kernel, ctypes.addressof(s), 0, 0) for s in self.structs))
+        self.plan = (abi.Step * len(weights))(
+            *(abi.Step(kernel, ctypes.addressof(s), 0, 0) for s in self.structs)
+        )
         self.seconds: list[float] = []
 
     def run(self, pool: Pool) -> None:
@@ -55,7 +62,9 @@ class Case:
         self.seconds.append((time.perf_counter() - start) / len(self.structs))
 
 
-def compare(rows: list[KernelRow], scheme: str, n: int, k: int, m: int, pool: Pool, options: argparse.Namespace) -> None:
+def compare(
+    rows: list[KernelRow], scheme: str, n: int, k: int, m: int, pool: Pool, options: argparse.Namespace
+) -> None:
     k = -(-k // 256) * 256 if scheme.endswith("t") else k
     weight_bytes = -(-n // 32) * -(-k // (256 if scheme.endswith("t") else 32)) * BLOCK_BYTES[scheme]
     copies = max(1, -(-options.rotate_mib * 2**20 // weight_bytes)) if m <= options.rotate_up_to else 1
@@ -69,7 +78,10 @@ def compare(rows: list[KernelRow], scheme: str, n: int, k: int, m: int, pool: Po
     for case in cases:
         seconds = statistics.median(case.seconds)
         rate, bandwidth = 2e-9 * m * n * k / seconds, weight_bytes / seconds / 1e9
-        print(f"{case.name:46} {n:6}x{k:<6} M={m:<4} {seconds * 1e3:9.3f} ms {rate:8.1f} GFLOP/s {bandwidth:6.1f} GB/s", flush=True)
+        print(
+            f"{case.name:46} {n:6}x{k:<6} M={m:<4} {seconds * 1e3:9.3f} ms {rate:8.1f} GFLOP/s {bandwidth:6.1f} GB/s",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -84,7 +96,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     options = parser.parse_args()
     features, compiled = library.cpu_features(), set(library.row_names())
-    rows = [r for r in load_rows() if r.op == "linear" and r.requires and r.requires <= features and r.name in compiled]
+    rows = [
+        r
+        for r in load_rows()
+        if r.op == "linear" and r.requires and r.requires <= features and r.name in compiled
+    ]
     rows = [r for r in rows if re.search(options.only, r.name)]
     pool = Pool(options.threads)
     for name in options.shapes.split(","):

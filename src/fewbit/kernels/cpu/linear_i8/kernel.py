@@ -14,9 +14,35 @@ AMX_FROM_M = 16  # rows from which tiles win over avx512_vnni; measure with benc
 ROWS = (
     *family("linear", isas=ISAS, schemes=GROUP32, layout="n32k32", constraints=K32, **I8),
     *family("linear", isas=ISAS, schemes=TWO_LEVEL, layout="n32k256", constraints=K256, **I8),
-    *family("linear", isas=("amx",), schemes=GROUP32, layout="n32k32", constraints=K32, m_range=(AMX_FROM_M, M_MAX), **I8),
-    *family("linear", isas=("amx",), schemes=TWO_LEVEL, layout="n32k256", constraints=K256, m_range=(AMX_FROM_M, M_MAX), **I8),
+    *family(
+        "linear",
+        isas=("amx",),
+        schemes=GROUP32,
+        layout="n32k32",
+        constraints=K32,
+        m_range=(AMX_FROM_M, M_MAX),
+        **I8,
+    ),
+    *family(
+        "linear",
+        isas=("amx",),
+        schemes=TWO_LEVEL,
+        layout="n32k256",
+        constraints=K256,
+        m_range=(AMX_FROM_M, M_MAX),
+        **I8,
+    ),
     # the same code over emulated tiles; tests only
-    *family("linear", isas=("scalar",), emulates="amx", schemes=GROUP32, layout="n32k32", constraints=K32, **I8),
-    *family("linear", isas=("scalar",), emulates="amx", schemes=TWO_LEVEL, layout="n32k256", constraints=K256, **I8),
+    *family(
+        "linear", isas=("scalar",), emulates="amx", schemes=GROUP32, layout="n32k32", constraints=K32, **I8
+    ),
+    *family(
+        "linear",
+        isas=("scalar",),
+        emulates="amx",
+        schemes=TWO_LEVEL,
+        layout="n32k256",
+        constraints=K256,
+        **I8,
+    ),
 )

@@ -13,15 +13,18 @@ constexpr bool kSignedCodes = false;  // vpdpbusd takes unsigned codes: 8-bit on
 FB_INLINE Words byte_codes(Words word) { return word ^ Words::broadcast(static_cast<int32_t>(0x80808080u)); }
 FB_INLINE Floats load_f16_lanes(const void* p) { return load_f16(p); }
 
+using Int32Unaligned [[gnu::aligned(1), gnu::may_alias]] = int32_t;
+FB_INLINE __m512i broadcast_step(const int8_t* x, int step) {  // a load; from a general register it would take port 5
+  return _mm512_set1_epi32(*reinterpret_cast<const Int32Unaligned*>(x + 4 * step));
+}
+
 // Two chains: vpdpbusd has a latency of 5 and one row alone would wait for it.
 template <int steps, int>
 FB_INLINE Words dot(const Words* code, const void*, const int8_t* x, int32_t start) {
   Words even = Words::broadcast(start), odd = Words::zero();
   unroll<steps / 2>([&](auto i) FB_INLINE_LAMBDA {
-    int32_t four[2];
-    memcpy(four, x + 8 * i, 8);
-    even.v = _mm512_dpbusd_epi32(even.v, code[2 * i].v, _mm512_set1_epi32(four[0]));
-    odd.v = _mm512_dpbusd_epi32(odd.v, code[2 * i + 1].v, _mm512_set1_epi32(four[1]));
+    even.v = _mm512_dpbusd_epi32(even.v, code[2 * i].v, broadcast_step(x, 2 * i));
+    odd.v = _mm512_dpbusd_epi32(odd.v, code[2 * i + 1].v, broadcast_step(x, 2 * i + 1));
   });
   return even + odd;
 }
