@@ -114,7 +114,8 @@ def _show_matrix(entries: list[Entry], platforms: list[Platform]) -> None:
     out.print()
     out.print(facts((marked(state), f"{state}: {meaning}") for state, meaning in MEANINGS.items()))
     out.print(
-        "  for: bits of the activations, or the phase; amx≥16: from 16 rows of activations on", style="dim"
+        "  for: bits of the activations, or the phase\n  amx≥9: from M = 9 rows of activations on",
+        style="dim",
     )
 
 
@@ -128,16 +129,9 @@ def _show_explanations(told: list[Explanation]) -> None:
         style = "" if isinstance(e.answer, Choice) else "red"
         subject = f"{describe_cell(e.cell)} on {e.platform.name}: "
         out.print(Text.assemble((subject, "bold"), (describe_answer(e.answer), style)))
-        rows = [
-            (
-                marked(v.state, v.row.name),
-                Text(f"M {v.chosen}" if v.chosen else "", "green"),
-                v.reason if not v.chosen else "",
-            )
-            for v in e.verdicts
-        ]
+        rows = [(marked(v.state), v.row.name, Text(str(v), "green" if v.chosen else "")) for v in e.verdicts]
         if rows:
-            out.print(table(["kernel", "chosen for", "why not"], rows))
+            out.print(table(["", "kernel", "verdict"], rows))
 
 
 def _choice_json(answer: Choice) -> dict[str, Any]:
@@ -174,8 +168,8 @@ def _explanation_json(e: Explanation) -> dict[str, Any]:
         {
             "kernel": v.row.name,
             "state": v.state,
-            "chosen_for_m": v.chosen or None,
-            "reason": v.reason if not v.chosen else None,
+            "serves_m": v.chosen or None,
+            "verdict": str(v),
         }
         for v in e.verdicts
     ]

@@ -9,20 +9,21 @@ from fewbit.registry.attested import Attestation
 from fewbit.registry.grammar import parse_name
 from fewbit.registry.refusals import describe_constraint, describe_m
 from fewbit.registry.select import rejections, select
-from fewbit.spec.cell import Cell, Choice, KernelRow, Platform
+from fewbit.spec.cell import Cell, Choice, KernelRow, Platform, State
 from fewbit.spec.features import name_features
 from fewbit.spec.refusal import Refusal
 
 REASONS = {
-    "backend": "backend {row.backend} is not asked for",
+    "": "lower priority",
+    "backend": "{row.backend} backend, on request only",
     "platform": "needs {lacking}",
-    "activation": "activations {row.activation}",
+    "activation": "activations {row.activation}, not asked for",
     "layout": "layout {row.layout}",
     "scale dtype": "scales {scales}",
     "kernel": "another kernel is asked for by name",
-    "phase": "phase {row.phase} only",
+    "phase": "{row.phase} only",
     "constraint": "{constraints}",
-    "emulation": "emulates {row.emulates}, for tests",
+    "emulation": "emulation, for tests",
 }
 
 
@@ -33,7 +34,14 @@ class Verdict:
     row: KernelRow
     chosen: str
     reason: str
-    state: str
+    state: State
+
+    def __str__(self) -> str:
+        return (
+            f"serves {'every M' if self.chosen == 'any' else f'M {self.chosen}'}"
+            if self.chosen
+            else self.reason
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +55,7 @@ class Explanation:
         """One line of choice or refusal, then one line for each row of the scheme."""
         lines = [f"{describe_cell(self.cell)} on {self.platform.name}: {describe_answer(self.answer)}"]
         for verdict in self.verdicts:
-            what = f"chosen for M {verdict.chosen}" if verdict.chosen else f"not chosen: {verdict.reason}"
-            lines.append(f"  {verdict.row.name} ({verdict.state}): {what}")
+            lines.append(f"  {verdict.row.name} ({verdict.state}): {verdict}")
         return "\n".join(lines)
 
 
@@ -76,10 +83,8 @@ def explain(
 
 
 def _reason(row: KernelRow, axis: str, platform: Platform) -> str:
-    template = REASONS.get(axis, "{axis}" if axis else "a row of higher priority serves its M")
-    return template.format(
+    return REASONS[axis].format(
         row=row,
-        axis=axis,
         lacking=_lacking(row, platform),
         scales=", ".join(row.scale_dtypes) or "none",
         constraints=", ".join(f"{c.axis}: {describe_constraint(c)}" for c in row.constraints),

@@ -76,7 +76,7 @@ def rejections(cell: Cell, platform: Platform, rows: Iterable[KernelRow]) -> lis
     told = []
     for row in rows:
         axis = next((axis.name for axis in AXES if not axis.admits(row, cell, platform)), "")
-        told.append((row, "emulation" if row.emulates and not axis else axis))
+        told.append((row, "emulation" if row.emulates else axis))
     return told
 
 
