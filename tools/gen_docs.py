@@ -96,6 +96,13 @@ def environment() -> str:
     )
 
 
+def command_line() -> str:
+    from fewbit.cli.app import app
+
+    note = NOTE.format(source="the commands in src/fewbit/cli")
+    return f"{note}\n{app.generate_docs(output_format='markdown').rstrip()}\n"
+
+
 def _table(head: list[str], lines: list[list[str]]) -> str:
     rows = [head, ["---"] * len(head), *lines]
     return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |\n" for row in rows)
@@ -104,6 +111,7 @@ def _table(head: list[str], lines: list[list[str]]) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "docs/support-matrix.md": support_matrix,
     "docs/env.md": environment,
+    "docs/cli.md": command_line,
 }
 
 
