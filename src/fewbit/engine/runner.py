@@ -1,67 +1,22 @@
-"""The runner: one call computes one step of a scheduled batch, whatever mix of prefill chunks and decode steps it is.
-
-All arrays are int32 unless said. Sequence s of the batch owns the rows q_start[s] .. q_start[s+1]-1.
-"""
+"""The runner: one call computes one step of a scheduled batch, whatever mix of prefill chunks and decode steps it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
+from fewbit.engine.step import PAGE_TOKENS, TOP_LOGPROBS, BatchInput, BatchOutput, StepBuffers, StepLimits
 from fewbit.kernels.backend import Backend, Runnable
 from fewbit.kernels.ops.plan import Plan
 from fewbit.kernels.ops.recorder import Ops
-from fewbit.layers.inputs import Cache, StepInputs
+from fewbit.layers.inputs import Cache
 from fewbit.models.interface import Model
 from fewbit.spec.buffer import Buffer
 from fewbit.spec.cell import Phase
-from fewbit.spec.dtype import BF16, F32, I32, DType
+from fewbit.spec.dtype import BF16, F32, DType
 
-PAGE_TOKENS = 32
-TOP_LOGPROBS = 20
-
-
-@dataclass(slots=True)
-class BatchInput:
-    """T rows of S sequences; L of the rows get logits and a sampled token. Lists or arrays."""
-
-    token_ids: Sequence[int] | np.ndarray  # [T]
-    positions: Sequence[int] | np.ndarray  # [T]
-    slots: Sequence[int] | np.ndarray  # [T] page * 32 + offset; -1 = store nothing
-    q_start: Sequence[int] | np.ndarray  # [S + 1]
-    kv_len: Sequence[int] | np.ndarray  # [S] tokens visible, those of this step included
-    page_table: Sequence[Sequence[int]] | np.ndarray  # [S][pages of the sequence], rows may differ in length
-    sample_rows: Sequence[int] | np.ndarray  # [L] row indexes
-    temperature: Sequence[float] | np.ndarray  # [L] 0 = greedy
-    top_k: Sequence[int] | np.ndarray  # [L] 0 = off
-    top_p: Sequence[float] | np.ndarray  # [L] 1 = off
-    min_p: Sequence[float] | np.ndarray  # [L] 0 = off
-    uniform: Sequence[float] | np.ndarray  # [L] in [0, 1)
-    top_n: Sequence[int] | np.ndarray  # [L] 0..20 entries wanted in top_ids
-
-
-@dataclass(slots=True)
-class BatchOutput:
-    """Copies: they stay valid after the next run."""
-
-    token_ids: np.ndarray  # [L]
-    logprobs: np.ndarray  # [L] f32, log-softmax of the raw logits at the token
-    top_ids: np.ndarray  # [L, 20]; the first top_n[l] columns are filled
-    top_logprobs: np.ndarray  # [L, 20] f32
-    nan: np.ndarray  # [L] 1 when the row's logits hold a NaN
-
-
-SAMPLING: dict[str, DType] = {
-    "temperature": F32,
-    "top_k": I32,
-    "top_p": F32,
-    "min_p": F32,
-    "uniform": F32,
-    "top_n": I32,
-}
-SAMPLED: dict[str, DType] = {"ids": I32, "logprob": F32, "top_ids": I32, "top_logprobs": F32, "nan": I32}
+__all__ = ["PAGE_TOKENS", "TOP_LOGPROBS", "BatchInput", "BatchOutput", "Runner"]
 
 
 class Runner:
@@ -90,26 +45,8 @@ class Runner:
             2 * PAGE_TOKENS * heads * dim * cache_dtype.bits // 8 for heads, dim in model.shape.kv_shapes
         )
 
-        def i32(*shape: int) -> Buffer:
-            return backend.empty(shape, I32)
-
-        self._inputs = StepInputs(
-            rows=i32(1),
-            seqs=i32(1),
-            sampled=i32(1),
-            token_ids=i32(max_rows),
-            positions=i32(max_rows),
-            slots=i32(max_rows),
-            q_start=i32(max_sequences + 1),
-            kv_len=i32(max_sequences),
-            page_table=i32(max_sequences, max_pages_per_sequence),
-            sample_rows=i32(max_sequences),
-        )
-        self._sampling = {name: backend.empty((max_sequences,), dtype) for name, dtype in SAMPLING.items()}
-        self._sampled = {
-            name: backend.empty((max_sequences, TOP_LOGPROBS) if "top" in name else (max_sequences,), dtype)
-            for name, dtype in SAMPLED.items()
-        }
+        limits = StepLimits(max_rows, max_sequences, pages, max_pages_per_sequence, model.shape.vocab_size)
+        self._step = StepBuffers(backend, limits)
         self._caches = tuple(
             Cache(*(backend.empty((pages, PAGE_TOKENS * heads * dim), cache_dtype) for _ in range(2)))
             for heads, dim in model.shape.kv_shapes
@@ -117,12 +54,6 @@ class Runner:
         self._working = model.working(backend, max_rows)
         self._gathered = backend.empty((max_sequences, model.shape.hidden_size), F32)
         self._logits = backend.empty((max_sequences, model.shape.vocab_size), F32)
-        # views, made once: a step in Python is a dozen small copies
-        self._in = {
-            name: backend.array(getattr(self._inputs, name)) for name in StepInputs.__dataclass_fields__
-        }
-        self._in |= {name: backend.array(buffer) for name, buffer in self._sampling.items()}
-        self._out = {name: backend.array(buffer) for name, buffer in self._sampled.items()}
         self._trunks: dict[Phase, list[Plan]] = {"prefill": [], "decode": []}
         self._heads: dict[bool, list[Plan]] = {True: [], False: []}
         self._compiled: dict[tuple[int, ...], Runnable] = {}
@@ -132,32 +63,27 @@ class Runner:
         self.backend.claim_thread()
 
     def run(self, batch: BatchInput) -> BatchOutput:
-        trunk, count = self._trunk(self._fill(batch), len(batch.kv_len)), len(batch.sample_rows)
+        rows, count = len(batch.token_ids), len(batch.sample_rows)
+        self._step.fill(batch)
+        self._step.select(batch.sample_rows, rows)
+        trunk = self._trunk(rows, len(batch.kv_len))
         if count == 0:
             self._runnable(trunk).run()
         else:
-            for name in SAMPLING:
-                self._in[name][:count] = getattr(batch, name)
+            self._step.fill_sampling(batch, count)
             self._runnable(trunk, self._head(count, sample=True)).run()
-        out = self._out
-        return BatchOutput(
-            out["ids"][:count].copy(),
-            out["logprob"][:count].copy(),
-            out["top_ids"][:count].copy(),
-            out["top_logprobs"][:count].copy(),
-            out["nan"][:count].copy(),
-        )
+        return self._step.output(count)
 
     def logits(self, batch: BatchInput) -> np.ndarray:
         """f32 [L, vocab] of the rows in `sample_rows`, of which there may be more than max_sequences; nothing is sampled."""
-        wanted = np.asarray(batch.sample_rows, np.int32)
-        self._runnable(self._trunk(self._fill(batch, sampled=False), len(batch.kv_len))).run()
+        rows, wanted = len(batch.token_ids), batch.sample_rows
+        self._step.fill(batch)
+        self._runnable(self._trunk(rows, len(batch.kv_len))).run()
         result = np.empty((len(wanted), self.model.shape.vocab_size), np.float32)
         logits = self.backend.array(self._logits)
         for start in range(0, len(wanted), self.max_sequences):
             piece = wanted[start : start + self.max_sequences]
-            self._in["sample_rows"][: len(piece)] = piece
-            self._in["sampled"][0] = len(piece)
+            self._step.select(piece, rows)
             self._runnable(self._head(len(piece), sample=False)).run()
             result[start : start + len(piece)] = logits[: len(piece)]
         return result
@@ -168,63 +94,25 @@ class Runner:
 
     def buffers(self) -> list[Buffer]:
         """Everything that the runner allocated, the cache and the model's working buffers included."""
-        fields = [
-            getattr(group, name)
-            for group in (self._inputs, self._working)
-            for name in group.__dataclass_fields__
-        ]
+        working = [getattr(self._working, name) for name in self._working.__dataclass_fields__]
         caches = [buffer for cache in self._caches for buffer in (cache.keys, cache.values)]
-        return [
-            *fields,
-            *self._sampling.values(),
-            *self._sampled.values(),
-            *caches,
-            self._gathered,
-            self._logits,
-        ]
-
-    def _fill(self, batch: BatchInput, *, sampled: bool = True) -> int:
-        """Copies the batch into the fixed buffers; returns its rows."""
-        rows, seqs, count = len(batch.token_ids), len(batch.kv_len), len(batch.sample_rows)
-        if (
-            not 0 < rows <= self.max_rows
-            or not 0 < seqs <= self.max_sequences
-            or (sampled and count > self.max_sequences)
-        ):
-            raise ValueError(
-                f"a batch of {rows} rows, {seqs} sequences and {count} sampled rows; the runner was made for "
-                f"1..{self.max_rows} rows and 1..{self.max_sequences} sequences"
-            )
-        to = self._in
-        to["rows"][0], to["seqs"][0] = rows, seqs
-        to["token_ids"][:rows] = batch.token_ids
-        to["positions"][:rows] = batch.positions
-        to["slots"][:rows] = batch.slots
-        to["q_start"][: seqs + 1] = batch.q_start
-        to["kv_len"][:seqs] = batch.kv_len
-        if isinstance(batch.page_table, np.ndarray):
-            to["page_table"][:seqs, : batch.page_table.shape[1]] = batch.page_table
-        else:
-            for index, pages in enumerate(batch.page_table):
-                to["page_table"][index, : len(pages)] = pages
-        if sampled:
-            to["sampled"][0] = count
-            to["sample_rows"][:count] = batch.sample_rows
-        return rows
+        return [*self._step.all(), *working, *caches, self._gathered, self._logits]
 
     def _trunk(self, rows: int, seqs: int) -> Plan:
         phase: Phase = "decode" if rows == seqs else "prefill"
 
         def record(ops: Ops) -> None:
-            self.model.record_trunk(ops, self._inputs, self._caches, self._working)
+            self.model.record_trunk(ops, self._step.inputs, self._caches, self._working)
 
         return self._plan(self._trunks[phase], rows, record, phase)
 
     def _head(self, count: int, *, sample: bool) -> Plan:
+        step = self._step
+
         def record(ops: Ops) -> None:
-            self.model.record_head(ops, self._inputs, self._working, self._gathered, self._logits)
+            self.model.record_head(ops, step.inputs, self._working, self._gathered, self._logits)
             if sample:
-                ops.sample(logits=self._logits, rows=self._inputs.sampled, **self._sampling, **self._sampled)
+                ops.sample(logits=self._logits, rows=step.inputs.sampled, **step.sampling, **step.sampled)
 
         return self._plan(self._heads[sample], count, record)
 
