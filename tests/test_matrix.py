@@ -68,11 +68,12 @@ def test_every_op_of_the_table_has_cases() -> None:
 
 
 def test_every_declared_row_that_can_run_here_is_in_the_library() -> None:
-    """And the library holds no row that is not declared (`nothing` is the core's own, for timing barriers)."""
+    """And the library holds no row that is not declared, but for what measures the machine (kernels/cpu/roofs.py)."""
     here = {row.name for row in CPU_ROWS if row.requires <= detection().granted}
     compiled = set(row_names())
     assert here <= compiled, f"not compiled: {sorted(here - compiled)}"
-    assert compiled - {row.name for row in CPU_ROWS} <= {"nothing"}
+    undeclared = compiled - {row.name for row in CPU_ROWS}
+    assert {name for name in undeclared if not name.startswith("probe_")} <= {"nothing"}
 
 
 @pytest.mark.parametrize(

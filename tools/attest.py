@@ -23,7 +23,7 @@ from fewbit.kernels.cpu.backend import CpuBackend  # noqa: E402
 from fewbit.kernels.cpu.library import row_names, version  # noqa: E402
 from fewbit.platforms.x86.detect import CPUINFO, detection, model_name  # noqa: E402
 from fewbit.platforms.x86.library_path import find_library  # noqa: E402
-from fewbit.registry.attested import Record, write_records  # noqa: E402
+from fewbit.registry.attested import Record, read_attestation, write_records  # noqa: E402
 from fewbit.registry.table import load_rows  # noqa: E402
 from fewbit.spec.cell import KernelRow  # noqa: E402
 from fewbit.spec.features import name_features  # noqa: E402
@@ -74,7 +74,7 @@ def write(records: list[Record]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     write_records(FOLDER / f"{detection().platform.name}.csv", records)
     declared = {row.name for row in load_rows()}
-    compiled = sorted(declared.intersection(row_names()))
+    compiled = sorted(declared & (read_attestation(FOLDER).compiled | set(row_names())))  # builds may hold fewer sets
     (FOLDER / "compiled.csv").write_text("row\n" + "".join(f"{name}\n" for name in compiled))
 
 
