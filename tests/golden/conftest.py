@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,25 @@ import pytest
 from fewbit.engine.runner import Runner
 from fewbit.formats import open_checkpoint
 from fewbit.kernels.backend import open_backend
-from fewbit.loader import load_model
+from fewbit.loader import LoadOptions, load_model
 from fewbit.platforms.x86.detect import detect
 from tests.models.tiny import Driver
 
 PAGES = 17  # of a sequence: 544 tokens
 
 
-@pytest.fixture(scope="session")
-def demo_runner(demo_model: Path) -> Iterator[Runner]:
-    checkpoint, backend = open_checkpoint(demo_model), open_backend("cpu", detect())
-    model = load_model(checkpoint, backend).model
-    yield Runner(
+def load(path: Path, activations: str = "auto") -> Runner:
+    checkpoint, backend = open_checkpoint(path), open_backend("cpu", detect())
+    model = load_model(checkpoint, backend, LoadOptions(activations)).model
+    checkpoint.close()
+    return Runner(
         model, backend, max_rows=512, max_sequences=8, pages=8 * PAGES + 1, max_pages_per_sequence=PAGES
     )
-    checkpoint.close()
+
+
+@pytest.fixture(scope="session")
+def demo_runner(demo_model: Path) -> Runner:
+    return load(demo_model)
 
 
 @pytest.fixture
