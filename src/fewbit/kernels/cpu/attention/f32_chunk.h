@@ -50,8 +50,12 @@ struct Accumulators {
   FB_INLINE void odd(const float* a, int64_t stride, const uint32_t* b) {
     unroll<G>([&](auto g) FB_INLINE_LAMBDA { step(a, stride, odd_bf16(i32x16::load(b + g * 16)), g); });
   }
-  FB_INLINE void pairs(const float* a, int64_t stride, const uint32_t* b, int64_t b_stride, int64_t count) {
+  // beside(i) runs with pair i: a place for prefetches
+  template <class Beside>
+  FB_INLINE void pairs(const float* a, int64_t stride, const uint32_t* b, int64_t b_stride, int64_t count,
+                       Beside beside) {
     for (int64_t i = 0; i < count; ++i, a += 2, b += b_stride) {
+      beside(i);
       even(a, stride, b);
       odd(a + 1, stride, b);
     }
@@ -94,38 +98,34 @@ struct F32Chunk {
     const TokenRange block = inside(item.visible());
     const int32_t* pages = a.page_table + item.seq * a.page_table_stride + start / FB_PAGE_TOKENS;
     const int64_t page_elems = FB_PAGE_TOKENS * head_dim;
-    for (int64_t p = block.begin / FB_PAGE_TOKENS; p * FB_PAGE_TOKENS < block.end; ++p) {
+    const int64_t first_page = block.begin / FB_PAGE_TOKENS;
+    const int64_t end_page = (block.end + FB_PAGE_TOKENS - 1) / FB_PAGE_TOKENS;
+    const bool more = item.visible().end > start + kChunkTokens;  // then the next chunk's first page follows
+    for (int64_t p = first_page; p < end_page + more; ++p) {
       const int64_t offset = (pages[p] * a.kv_heads + item.kv_head) * page_elems;
       keys[p] = reinterpret_cast<const uint32_t*>(a.k_cache + offset);
       values[p] = reinterpret_cast<const uint32_t*>(a.v_cache + offset);
     }
+    if (!more) keys[end_page] = keys[first_page];  // prefetched for nothing
     // Tiles of nearly equal height: 8 rows are 4 + 4, not 6 + 2.
     const int64_t tiles = (item.rows + kTileMaxRows - 1) / kTileMaxRows;
-    for (int64_t p = block.begin / FB_PAGE_TOKENS; p * FB_PAGE_TOKENS < block.end; ++p) {
-      if ((p + 1) * FB_PAGE_TOKENS < block.end) prefetch(keys[p + 1]);
-      prefetch(values[p]);
-      for (int64_t t = 0; t < tiles; ++t)
+    for (int64_t p = first_page; p < end_page; ++p) {
+      with_rows(0, item.rows / tiles, [&](auto tile) { tile.template score<true>(*this, p); });
+      for (int64_t t = 1; t < tiles; ++t)
         with_rows(t * item.rows / tiles, (t + 1) * item.rows / tiles,
-                  [&](auto tile) { tile.score(*this, p); });
+                  [&](auto tile) { tile.template score<false>(*this, p); });
     }
-    if (item.visible().end > start + kChunkTokens)  // the next chunk's first keys
-      prefetch(reinterpret_cast<const uint32_t*>(
-          a.k_cache + (pages[kChunkPages] * a.kv_heads + item.kv_head) * page_elems));
     for (int64_t r = 0; r < item.rows; ++r) softmax(r, inside(item.visible(r)));
     for (int64_t t = 0; t < tiles; ++t) sum_values(item, t * item.rows / tiles, (t + 1) * item.rows / tiles);
   }
 
  private:
   const fb_attention_args& a;
-  int64_t head_dim, start = 0;  // start: first token of the chunk
-  float *q, *sums, *scores;     // [kRows, head_dim] twice, [kRows, 256]
-  const uint32_t *keys[kChunkPages], *values[kChunkPages];
+  int64_t head_dim, start = 0;                                      // start: first token of the chunk
+  float *q, *sums, *scores;                                         // [kRows, head_dim] twice, [kRows, 256]
+  const uint32_t *keys[kChunkPages + 1], *values[kChunkPages + 1];  // one ahead
   RowState states[kRows];
 
-  // Pages lie anywhere, and hardware prefetchers stop at 4 KiB.
-  FB_INLINE void prefetch(const uint32_t* page) const {
-    for (int64_t i = 0; i < FB_PAGE_TOKENS / 2 * head_dim; i += 16) __builtin_prefetch(page + i);
-  }
   // The words of a token's pair, over head_dim.
   FB_INLINE const uint32_t* value_words(int64_t token) const {
     const uint64_t t = static_cast<uint64_t>(token);
@@ -138,14 +138,26 @@ struct F32Chunk {
   struct Tile {
     int64_t row;
 
-    // scores of R rows and the 32 tokens of page p
+    // Scores of R rows and the 32 tokens of page p. Pages lie anywhere and hardware prefetchers stop at 4 KiB, so with `ahead` the
+    // next page of keys and this page of values are prefetched meanwhile, line by line: in a burst they would hold up the loads.
+    template <bool ahead>
     __attribute__((noinline)) void score(const F32Chunk& c, int64_t p) const {
       constexpr int G = lane_groups(R) > 2 ? 2 : lane_groups(R);
       const float* queries = c.q + row * c.head_dim;
+      const uint32_t *next_keys = c.keys[p + 1], *next_values = c.values[p];
       for (int lane = 0; lane < FB_PAGE_TOKENS; lane += 16 * G) {
         Accumulators<R, G> acc;
         acc.zero();
-        acc.pairs(queries, c.head_dim, c.keys[p] + lane, FB_PAGE_TOKENS, c.head_dim / 2);
+        acc.pairs(queries, c.head_dim, c.keys[p] + lane, FB_PAGE_TOKENS, c.head_dim / 2,
+                  [&](int64_t) FB_INLINE_LAMBDA {
+                    if (!ahead) return;
+                    unroll<G>([&](auto g) FB_INLINE_LAMBDA {
+                      __builtin_prefetch(next_keys + 16 * g);
+                      __builtin_prefetch(next_values + 16 * g, 0,
+                                         2);  // all values of a chunk together are too much for L1
+                    });
+                    next_keys += 16 * G, next_values += 16 * G;
+                  });
         acc.store(c.scores + row * kChunkTokens + p * FB_PAGE_TOKENS + lane, kChunkTokens);
       }
     }
@@ -175,7 +187,7 @@ struct F32Chunk {
       for (int64_t begin = t.begin; begin + 1 < t.end;) {  // page by page
         const int64_t page_end = (begin / FB_PAGE_TOKENS + 1) * FB_PAGE_TOKENS,
                       pairs = ((page_end < t.end ? page_end : t.end) - begin) / 2;
-        acc.pairs(weights + begin, kChunkTokens, c.value_words(begin) + d, c.head_dim, pairs);
+        acc.pairs(weights + begin, kChunkTokens, c.value_words(begin) + d, c.head_dim, pairs, [](int64_t) {});
         begin += 2 * pairs;
       }
       acc.store(sums, c.head_dim);
