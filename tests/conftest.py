@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+# Oracles compute on one thread: two test processes with a pool each would spin against one another. Before numpy loads.
+for pool in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(pool, "1")
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from fewbit.config import Activations
+from fewbit.platforms.linux.threads import plan_threads
 from fewbit.spec.refusal import FewbitError
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ def eval(
             f"tokens {tokens} and chunk {chunk} must be at least 2: a first token cannot be scored"
         )
     content = _read(text, tokens * CHARACTERS_PER_TOKEN)
+    # numpy, which the reference needs, counts the machine's processors and not those that this process may use
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(plan_threads(threads=threads).threads))
     from fewbit.demo import resolve_model
     from fewbit.evaluate.measure import measure
 
