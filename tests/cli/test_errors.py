@@ -47,7 +47,9 @@ def test_mistakes(fewbit_cli: Cli, args: list[str], text: str) -> None:
 def test_used_port(fewbit_cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        assert f"port {port} of 127.0.0.1 is in use" in sentence(fewbit_cli("serve", "demo", "--port", str(port)))
+        assert f"port {port} of 127.0.0.1 is in use" in sentence(
+            fewbit_cli("serve", "demo", "--port", str(port))
+        )
 
 
 def test_pickles_are_refused(fewbit_cli: Cli, tmp_path: Path) -> None:

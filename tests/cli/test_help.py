@@ -10,7 +10,17 @@ import pytest
 from fewbit.cli.app import COMMANDS
 from tests.conftest import ROOT, cli_environment
 
-HEAVY = ("numpy", "torch", "tokenizers", "minijinja", "uvicorn", "starlette", "msgspec", "psutil", "ctypes.util")
+HEAVY = (
+    "numpy",
+    "torch",
+    "tokenizers",
+    "minijinja",
+    "uvicorn",
+    "starlette",
+    "msgspec",
+    "psutil",
+    "ctypes.util",
+)
 PROBE = """
 import sys
 from fewbit.cli.app import main
@@ -25,10 +35,14 @@ print("heavy", *[name for name in {heavy!r} if name in sys.modules], file=sys.st
 
 def probe(*args: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PROBE.format(heavy=HEAVY), *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, env=cli_environment())
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, cwd=ROOT, env=cli_environment()
+    )
 
 
-@pytest.mark.parametrize("args", [["--help"], ["--version"], *[[name, "--help"] for name in COMMANDS]], ids=" ".join)
+@pytest.mark.parametrize(
+    "args", [["--help"], ["--version"], *[[name, "--help"] for name in COMMANDS]], ids=" ".join
+)
 def test_help_imports_nothing_heavy(args: list[str]) -> None:
     done = probe(*args)
     assert done.stderr.splitlines() == ["code 0", "heavy"], done.stderr
@@ -39,7 +53,17 @@ def test_help_imports_nothing_heavy(args: list[str]) -> None:
         assert f"Usage: fewbit {args[0]}" in done.stdout
 
 
-@pytest.mark.parametrize("args", [["srve"], ["serve"], ["serve", "demo", "--port", "x"], ["run", "demo", "--nonsense"], ["serve", "demo", "--activations", "4"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["srve"],
+        ["serve"],
+        ["serve", "demo", "--port", "x"],
+        ["run", "demo", "--nonsense"],
+        ["serve", "demo", "--activations", "4"],
+    ],
+    ids=" ".join,
+)
 def test_misuse_is_explained_without_a_traceback(args: list[str]) -> None:
     done = probe(*args)
     assert "Traceback" not in done.stdout + done.stderr

@@ -32,7 +32,9 @@ class FakeRunner:
         logits = self.logits(batch)
         count = len(batch.sample_rows)
         order = np.argsort(-logits, axis=1, kind="stable")
-        picks = np.where(np.asarray(batch.temperature) > 0, (np.asarray(batch.uniform) * self.vocab).astype(np.int64), 0)
+        picks = np.where(
+            np.asarray(batch.temperature) > 0, (np.asarray(batch.uniform) * self.vocab).astype(np.int64), 0
+        )
         ids = order[np.arange(count), picks]
         wide = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         top = order[:, :TOP_LOGPROBS]
@@ -49,7 +51,11 @@ class FakeRunner:
         if self.step_s:
             time.sleep(self.step_s)
         self.before(batch)
-        kv_len, q_start, table = np.asarray(batch.kv_len), np.asarray(batch.q_start), np.asarray(batch.page_table)
+        kv_len, q_start, table = (
+            np.asarray(batch.kv_len),
+            np.asarray(batch.q_start),
+            np.asarray(batch.page_table),
+        )
         assert len(batch.token_ids) == len(batch.positions) == len(batch.slots) == q_start[-1]
         assert (np.asarray(batch.slots) >= PAGE_TOKENS).all(), "a sequence writes to the scratch page"
         self.store[batch.slots] = batch.token_ids
@@ -80,6 +86,11 @@ def next_token(seen: tuple[int, ...], vocab: int = VOCAB) -> int:
 
 
 def limits(
-    context: int = 256, sequences: int = 4, waiting: int = 64, batch: int = 64, pages: int = 33, vocab: int = VOCAB
+    context: int = 256,
+    sequences: int = 4,
+    waiting: int = 64,
+    batch: int = 64,
+    pages: int = 33,
+    vocab: int = VOCAB,
 ) -> Limits:
     return Limits(context, sequences, waiting, batch, pages, PAGE_TOKENS, vocab)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from tests.engine.fake_runner import FakeRunner, limits, next_token
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewbit.engine.channel import Channel
 from fewbit.engine.engine import Engine
-from fewbit.engine.messages import Cancel, Failed, Finished, FromEngine, Limits, PromptScores, Status, Submit, Token
+from fewbit.engine.messages import (
+    Cancel,
+    Failed,
+    Finished,
+    FromEngine,
+    Limits,
+    PromptScores,
+    Status,
+    Submit,
+    Token,
+)
 from fewbit.engine.sampling_params import SamplingParams
+from tests.engine.fake_runner import FakeRunner, limits, next_token
 
 
 class Bench:
@@ -78,7 +88,9 @@ def test_tokens_do_not_depend_on_company_chunks_or_preemption(
     """Against the same requests, each alone, in one chunk, with all pages."""
     bench = Bench(limits(context=150, batch=batch, pages=pages))
     for request_id, (length, count, sampled) in enumerate(work):
-        bench.submit(request_id, prompt_of(length, request_id), count, temperature=float(sampled), seed=request_id)
+        bench.submit(
+            request_id, prompt_of(length, request_id), count, temperature=float(sampled), seed=request_id
+        )
         for _ in range(data.draw(st.integers(0, 3))):
             bench.turn()
     bench.drain()
@@ -221,7 +233,9 @@ def test_a_failing_step_ends_its_requests_and_no_other() -> None:
 def test_nan_logits_fail_that_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(limits())
     row = bench.runner._row
-    monkeypatch.setattr(bench.runner, "_row", lambda seen: row(seen) * float("nan") if seen[0] == 99 else row(seen))
+    monkeypatch.setattr(
+        bench.runner, "_row", lambda seen: row(seen) * float("nan") if seen[0] == 99 else row(seen)
+    )
     bench.submit(1, [99, 1], 5)
     bench.submit(2, [98, 1], 5)
     bench.submit(3, [99, 1, 2], 5, prompt_logprobs=0)

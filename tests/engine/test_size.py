@@ -18,7 +18,10 @@ def test_all_that_is_wanted_fits() -> None:
 
 def test_memory_bounds_the_cache_then_the_context() -> None:
     size = size_cache(EngineConfig(max_sequences=4), 2048, PAGE, 32, 200 * PAGE)
-    assert (size.context_tokens, size.pages) == (2048, 100)  # 4 sequences share what one and a half could fill
+    assert (size.context_tokens, size.pages) == (
+        2048,
+        100,
+    )  # 4 sequences share what one and a half could fill
     size = size_cache(EngineConfig(max_sequences=4), 2048, PAGE, 32, 100 * PAGE)
     assert (size.context_tokens, size.pages) == (49 * 32, 50)
     assert "half of" in size.why

@@ -30,7 +30,7 @@ def test_seeds_a_golden_ratio_apart_are_not_one_stream() -> None:
 
 def test_spread() -> None:
     numbers = np.concatenate([draw(seed, 1000) for seed in range(100)])
-    assert 0 <= numbers.min() and numbers.max() < 1
+    assert numbers.min() >= 0 and numbers.max() < 1
     counts = np.histogram(numbers, bins=64, range=(0, 1))[0]
     expected = len(numbers) / 64
     assert ((counts - expected) ** 2 / expected).sum() < 120  # chi-square, 63 degrees: p < 1e-5

@@ -14,7 +14,6 @@ from fewbit.server.launch import Server, listen
 from fewbit.server.service import Service
 from tests.server.fake_model import build
 
-
 http = httpx.Client(timeout=60)  # one for all: making one takes 0.1 s
 
 
@@ -35,7 +34,9 @@ class Running:
         return self.engine.limits.pages - 1
 
 
-def launch(service: Service, engine: EngineThread, runner: Any, api_key: str | None) -> tuple[Running, Callable[[], None]]:
+def launch(
+    service: Service, engine: EngineThread, runner: Any, api_key: str | None
+) -> tuple[Running, Callable[[], None]]:
     """A server on a thread, and what ends it."""
     from fewbit.server.app import build_app
     from fewbit.server.connection import Connection

@@ -25,13 +25,26 @@ TEMPLATE = (
 def tokenizer_files() -> TokenizerFiles:
     vocab = {character: byte for character, byte in byte_level_alphabet().items()}
     added = [
-        {"id": i, "content": text, "special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+        {
+            "id": i,
+            "content": text,
+            "special": True,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+        }
         for i, text in ((BOS, "<bos>"), (EOS, "<eos>"))
     ]
     body = {
         "version": "1.0",
         "added_tokens": added,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+        "pre_tokenizer": {
+            "type": "ByteLevel",
+            "add_prefix_space": False,
+            "trim_offsets": True,
+            "use_regex": False,
+        },
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": {"type": "BPE", "vocab": vocab, "merges": []},
     }
@@ -51,10 +64,16 @@ def saying(answer: str) -> Callable[[tuple[int, ...]], int]:
     return script
 
 
-def build(bounds: Limits | None = None, step_s: float = 0.0, stall_s: float = 60.0) -> tuple[Service, EngineThread, FakeRunner]:
+def build(
+    bounds: Limits | None = None, step_s: float = 0.0, stall_s: float = 60.0
+) -> tuple[Service, EngineThread, FakeRunner]:
     bounds = bounds or limits(context=512, sequences=8, waiting=32, batch=128, pages=8 * 16 + 1, vocab=VOCAB)
     runner = FakeRunner(bounds.pages, VOCAB, step_s)
     runner.script = saying("Hello, wörld! 😀 This is the end.")
     engine = EngineThread(runner, bounds)
     client = EngineClient(engine.channel, bounds, stall_s)
-    return Service("fake", Tokenizer(tokenizer_files()), client, write_timeout_s=1.0, ping_s=5.0), engine, runner
+    return (
+        Service("fake", Tokenizer(tokenizer_files()), client, write_timeout_s=1.0, ping_s=5.0),
+        engine,
+        runner,
+    )

@@ -22,7 +22,9 @@ def client(server: Running) -> openai.OpenAI:
 def events(server: Running, path: str, body: dict[str, object]) -> list[dict]:  # type: ignore[type-arg]
     """The events of a stream, which must end with [DONE]."""
     found = []
-    with http.stream("POST", f"{server.url}/v1/{path}", json={**body, "stream": True}, timeout=30) as response:
+    with http.stream(
+        "POST", f"{server.url}/v1/{path}", json={**body, "stream": True}, timeout=30
+    ) as response:
         assert response.status_code == 200
         assert response.headers["content-type"].startswith("text/event-stream")
         for line in response.iter_lines():
@@ -78,7 +80,9 @@ def test_usage_only_when_asked(server: Running) -> None:
         ("H", "", "stop"),
     ],
 )
-def test_stop_strings(server: Running, stream: bool, stop: str | list[str], expected: str, reason: str) -> None:
+def test_stop_strings(
+    server: Running, stream: bool, stop: str | list[str], expected: str, reason: str
+) -> None:
     body = {"messages": QUESTION, "temperature": 0, "stop": stop}
     if stream:
         found = events(server, "chat/completions", body)
@@ -108,9 +112,14 @@ def test_ignore_eos_and_min_tokens(server: Running) -> None:
     assert answer["usage"]["completion_tokens"] == 60
     assert answer["choices"][0]["message"]["content"].startswith(ANSWER)
     body = {"messages": QUESTION, "temperature": 0, "min_tokens": 50, "max_tokens": 60}
-    assert http.post(f"{server.url}/v1/chat/completions", json=body).json()["usage"]["completion_tokens"] == 50
+    assert (
+        http.post(f"{server.url}/v1/chat/completions", json=body).json()["usage"]["completion_tokens"] == 50
+    )
     body = {"messages": QUESTION, "temperature": 0, "min_tokens": 3, "stop": ["l", "o"]}
-    assert http.post(f"{server.url}/v1/chat/completions", json=body).json()["choices"][0]["message"]["content"] == "Hel"
+    assert (
+        http.post(f"{server.url}/v1/chat/completions", json=body).json()["choices"][0]["message"]["content"]
+        == "Hel"
+    )
 
 
 def test_completions_take_four_kinds_of_prompt(client: openai.OpenAI) -> None:
@@ -130,7 +139,9 @@ def test_completions_default_to_16_tokens(server: Running) -> None:
 
 def test_n_and_seeds(client: openai.OpenAI) -> None:
     def texts(seed: int, n: int = 4) -> list[str]:
-        answer = client.completions.create(model="fake", prompt="a>", max_tokens=8, n=n, seed=seed, temperature=1.5)
+        answer = client.completions.create(
+            model="fake", prompt="a>", max_tokens=8, n=n, seed=seed, temperature=1.5
+        )
         return [choice.text for choice in answer.choices]
 
     first = texts(7)
@@ -145,7 +156,9 @@ def test_seeds_hold_in_company(server: Running) -> None:
 
     def ask(seed: int) -> str:
         body = {"prompt": "x>", "max_tokens": 12, "seed": seed, "temperature": 1}
-        return str(http.post(f"{server.url}/v1/completions", json=body, timeout=30).json()["choices"][0]["text"])
+        return str(
+            http.post(f"{server.url}/v1/completions", json=body, timeout=30).json()["choices"][0]["text"]
+        )
 
     alone = [ask(seed) for seed in range(12)]
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
@@ -162,7 +175,9 @@ def test_chat_logprobs(client: openai.OpenAI) -> None:
     for item in content:
         assert len(item.top_logprobs) == 3
         assert item.top_logprobs[0].logprob == item.logprob and item.top_logprobs[0].bytes == item.bytes
-    bare = client.chat.completions.create(model="fake", messages=QUESTION, temperature=0, max_tokens=2, logprobs=True)
+    bare = client.chat.completions.create(
+        model="fake", messages=QUESTION, temperature=0, max_tokens=2, logprobs=True
+    )
     assert bare.choices[0].logprobs is not None and bare.choices[0].logprobs.content is not None
     assert [item.top_logprobs for item in bare.choices[0].logprobs.content] == [[], []]
 
@@ -172,7 +187,14 @@ def test_chat_logprobs(client: openai.OpenAI) -> None:
 def test_echo_with_logprobs_scores_the_prompt(server: Running, stream: bool, max_tokens: int) -> None:
     """What an evaluation harness reads: a score for each prompt token but the first, the token itself in its top."""
     prompts = [list(b"abc>"), list("dé>".encode())]
-    body = {"prompt": prompts, "max_tokens": max_tokens, "logprobs": 1, "echo": True, "temperature": 0, "seed": 1}
+    body = {
+        "prompt": prompts,
+        "max_tokens": max_tokens,
+        "logprobs": 1,
+        "echo": True,
+        "temperature": 0,
+        "seed": 1,
+    }
     if stream:
         found = events(server, "completions", body)
         choices = []
@@ -185,12 +207,21 @@ def test_echo_with_logprobs_scores_the_prompt(server: Running, stream: bool, max
     for prompt, choice in zip(prompts, choices, strict=True):
         scores, top = choice["logprobs"]["token_logprobs"], choice["logprobs"]["top_logprobs"]
         count = len(prompt) + max_tokens
-        assert len(scores) == len(top) == len(choice["logprobs"]["tokens"]) == len(choice["logprobs"]["text_offset"]) == count
+        assert (
+            len(scores)
+            == len(top)
+            == len(choice["logprobs"]["tokens"])
+            == len(choice["logprobs"]["text_offset"])
+            == count
+        )
         assert choice["text"] == bytes(prompt).decode() + "Hello"[:max_tokens]
         assert scores[0] is None and top[0] is None
         for token, score, entries in list(zip(choice["logprobs"]["tokens"], scores, top, strict=True))[1:]:
             assert entries[token] == score <= max(entries.values())
-        assert all(score == max(entries.values()) for score, entries in zip(scores[len(prompt) :], top[len(prompt) :], strict=True))
+        assert all(
+            score == max(entries.values())
+            for score, entries in zip(scores[len(prompt) :], top[len(prompt) :], strict=True)
+        )
     assert choices[1]["logprobs"]["tokens"][1:3] == ["bytes:\\xc3", "bytes:\\xa9"]
 
 
@@ -211,7 +242,9 @@ def test_content_parts_and_developer_role(server: Running) -> None:
     counts = []
     for messages in ([{"role": "developer", "content": parts}], whole):
         body = {"messages": [*messages, *QUESTION], "max_tokens": 1}
-        counts.append(http.post(f"{server.url}/v1/chat/completions", json=body).json()["usage"]["prompt_tokens"])
+        counts.append(
+            http.post(f"{server.url}/v1/chat/completions", json=body).json()["usage"]["prompt_tokens"]
+        )
     assert counts[0] == counts[1]
 
 

@@ -45,7 +45,11 @@ def refused(answer: httpx.Response, status: int = 400) -> dict[str, Any]:
 
 
 def chat(name: str, value: Any) -> dict[str, Any]:
-    body: dict[str, Any] = {key: item for key, item in CHAT.items() if not (name == "max_completion_tokens" and key == "max_tokens")}
+    body: dict[str, Any] = {
+        key: item
+        for key, item in CHAT.items()
+        if not (name == "max_completion_tokens" and key == "max_tokens")
+    }
     if name == "min_tokens":
         body["max_tokens"] = CONTEXT
     if name == "top_logprobs":
@@ -53,11 +57,21 @@ def chat(name: str, value: Any) -> dict[str, Any]:
     return {**body, name: value}
 
 
-@pytest.mark.parametrize(("name", "low", "high", "step"), NUMBERS, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("name", "low", "high", "step"), NUMBERS, ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_numbers_at_both_ends(server: Running, name: str, low: float, high: float, step: float) -> None:
     for value in (low, high):
         assert post(server, "chat/completions", chat(name, value)).status_code == 200, value
-    for value in (low - step if name != "top_p" else 0, high + step, -1e30, 1e30, 2**63, -(2**63) - 1, 10**400):
+    for value in (
+        low - step if name != "top_p" else 0,
+        high + step,
+        -1e30,
+        1e30,
+        2**63,
+        -(2**63) - 1,
+        10**400,
+    ):
         error = refused(post(server, "chat/completions", chat(name, value)))
         assert error["param"] == name and name in error["message"]
 
@@ -92,7 +106,11 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("chat/completions", {"messages": [{"role": "user"}]}, "messages[0].content"),
     ("chat/completions", {"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
     ("chat/completions", {"messages": [{"role": "user", "content": "x", "name": "y"}]}, "messages[0].name"),
-    ("chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0]"),
+    (
+        "chat/completions",
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        "messages[0].content[0]",
+    ),
     ("chat/completions", {"stop": ""}, "stop"),
     ("chat/completions", {"stop": ["a", ""]}, "stop"),
     ("chat/completions", {"stop": ["a"] * 17}, "stop"),
@@ -108,7 +126,11 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("chat/completions", {"min_tokens": 3}, "min_tokens"),
     ("chat/completions", {"model": 7}, "model"),
     ("chat/completions", {"chat_template_kwargs": {"tokenize": True}}, "chat_template_kwargs.tokenize"),
-    ("chat/completions", {"chat_template_kwargs": {"enable_thinking": "no"}}, "chat_template_kwargs.enable_thinking"),
+    (
+        "chat/completions",
+        {"chat_template_kwargs": {"enable_thinking": "no"}},
+        "chat_template_kwargs.enable_thinking",
+    ),
     ("chat/completions", {"prompt": "x"}, "prompt"),
     ("chat/completions", {"echo": True}, "echo"),
     *[
@@ -199,15 +221,33 @@ def test_prompt_longer_than_the_context(server: Running) -> None:
     assert error["code"] == "context_length_exceeded"
     assert "600" in error["message"] and "512" in error["message"]
     assert "1000" in refused(post(server, "completions", {"prompt": "x" * 1000}))["message"]
-    assert refused(post(server, "chat/completions", {"messages": [{"role": "user", "content": "x" * 1000}]}))["param"] == "messages"
-    assert post(server, "completions", {"prompt": [1] * 512, "max_tokens": 0, "echo": True, "logprobs": 0}).status_code == 200
+    assert (
+        refused(post(server, "chat/completions", {"messages": [{"role": "user", "content": "x" * 1000}]}))[
+            "param"
+        ]
+        == "messages"
+    )
+    assert (
+        post(
+            server, "completions", {"prompt": [1] * 512, "max_tokens": 0, "echo": True, "logprobs": 0}
+        ).status_code
+        == 200
+    )
     refused(post(server, "completions", {"prompt": [1] * 512, "max_tokens": 1}))
 
 
 def test_unknown_model_and_routes(server: Running) -> None:
     error = refused(post(server, "chat/completions", {**CHAT, "model": "gpt-9"}), 404)
     assert error["code"] == "model_not_found" and error["param"] == "model"
-    for path in ("/v2/models", "/v1/embeddings", "/v1/models/", "/health/", "/../etc/passwd", "/v1/models/..%2f..%2fetc", "/%00"):
+    for path in (
+        "/v2/models",
+        "/v1/embeddings",
+        "/v1/models/",
+        "/health/",
+        "/../etc/passwd",
+        "/v1/models/..%2f..%2fetc",
+        "/%00",
+    ):
         refused(http.get(f"{server.url}{path}"), 404)
     refused(http.get(f"{server.url}/v1/chat/completions"), 405)
     refused(http.post(f"{server.url}/v1/models"), 405)
@@ -220,7 +260,14 @@ def test_media_type_and_size(server: Running) -> None:
     refused(http.post(url, data={"prompt": "a"}), 415)
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
     refused(http.post(url, content=b"x", headers=headers), 415)
-    assert http.post(url, content=json.dumps(TEXT).encode(), headers={"content-type": "application/json; charset=utf-8"}).status_code == 200
+    assert (
+        http.post(
+            url,
+            content=json.dumps(TEXT).encode(),
+            headers={"content-type": "application/json; charset=utf-8"},
+        ).status_code
+        == 200
+    )
     big = b'{"prompt": "' + b"x" * (5 << 20) + b'"}'
     refused(http.post(url, content=big, headers={"content-type": "application/json"}), 413)
 

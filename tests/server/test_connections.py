@@ -20,7 +20,10 @@ LONG = {"prompt": "x", "max_tokens": 4000, "ignore_eos": True, "temperature": 1}
 @pytest.fixture(scope="module")
 def slow(start: Callable[..., Running]) -> Running:
     """5 ms a step and room for long answers."""
-    return start(bounds=limits(context=4096, sequences=4, waiting=4, batch=64, pages=4 * 128 + 1, vocab=VOCAB), step_s=0.005)
+    return start(
+        bounds=limits(context=4096, sequences=4, waiting=4, batch=64, pages=4 * 128 + 1, vocab=VOCAB),
+        step_s=0.005,
+    )
 
 
 def until(what: Callable[[], bool], most_s: float) -> float:
@@ -78,7 +81,9 @@ def test_full_queue(slow: Running) -> None:
 
 
 def test_a_client_that_never_reads_is_cut(start: Callable[..., Running]) -> None:
-    server = start(bounds=limits(context=4096, sequences=4, waiting=4, batch=64, pages=4 * 128 + 1, vocab=VOCAB))
+    server = start(
+        bounds=limits(context=4096, sequences=4, waiting=4, batch=64, pages=4 * 128 + 1, vocab=VOCAB)
+    )
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect(("127.0.0.1", server.port))

@@ -29,7 +29,12 @@ def client(demo_server: Running) -> openai.OpenAI:
 
 def test_stream(client: openai.OpenAI) -> None:
     stream = client.chat.completions.create(
-        model="demo", messages=QUESTION, temperature=0, max_tokens=20, stream=True, stream_options={"include_usage": True}
+        model="demo",
+        messages=QUESTION,
+        temperature=0,
+        max_tokens=20,
+        stream=True,
+        stream_options={"include_usage": True},
     )
     chunks = list(stream)
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks[:-1])
@@ -43,7 +48,9 @@ def test_stream(client: openai.OpenAI) -> None:
 def test_stop(client: openai.OpenAI, stop: str | list[str]) -> None:
     whole = client.chat.completions.create(model="demo", messages=QUESTION, temperature=0, max_tokens=20)
     text = whole.choices[0].message.content or ""
-    cut = client.chat.completions.create(model="demo", messages=QUESTION, temperature=0, max_tokens=20, stop=stop)
+    cut = client.chat.completions.create(
+        model="demo", messages=QUESTION, temperature=0, max_tokens=20, stop=stop
+    )
     first = min(text.index(item) for item in ([stop] if isinstance(stop, str) else stop))
     assert cut.choices[0].message.content == text[:first] and cut.choices[0].finish_reason == "stop"
 
@@ -53,7 +60,9 @@ def test_seeds(client: openai.OpenAI) -> None:
 
     def ask(seed: int) -> str:
         prompt = "Once upon a time, " * (1 + seed % 2 * 15)
-        answer = client.completions.create(model="demo", prompt=prompt, temperature=1, max_tokens=10, seed=seed)
+        answer = client.completions.create(
+            model="demo", prompt=prompt, temperature=1, max_tokens=10, seed=seed
+        )
         return answer.choices[0].text
 
     alone = [ask(seed) for seed in range(4)]
@@ -66,21 +75,33 @@ def test_seeds(client: openai.OpenAI) -> None:
 def test_scores_of_a_prompt_agree_with_generation(client: openai.OpenAI) -> None:
     """Greedy tokens, fed back as a prompt with echo, get the logprobs that they were chosen with."""
     prompt = "The three primary colours are"
-    made = client.completions.create(model="demo", prompt=prompt, temperature=0, max_tokens=12, logprobs=1).choices[0]
+    made = client.completions.create(
+        model="demo", prompt=prompt, temperature=0, max_tokens=12, logprobs=1
+    ).choices[0]
     assert made.logprobs is not None and made.logprobs.token_logprobs is not None
-    echo = client.completions.create(model="demo", prompt=prompt + made.text, max_tokens=0, logprobs=1, echo=True)
+    echo = client.completions.create(
+        model="demo", prompt=prompt + made.text, max_tokens=0, logprobs=1, echo=True
+    )
     scored = echo.choices[0].logprobs
     assert scored is not None and scored.token_logprobs and scored.tokens and scored.top_logprobs
     count = len(made.logprobs.token_logprobs)
     assert scored.tokens[-count:] == made.logprobs.tokens
     assert scored.token_logprobs[-count:] == pytest.approx(made.logprobs.token_logprobs, abs=2e-3)
-    for token, score, top in list(zip(scored.tokens, scored.token_logprobs, scored.top_logprobs, strict=True))[1:]:
+    for token, score, top in list(
+        zip(scored.tokens, scored.token_logprobs, scored.top_logprobs, strict=True)
+    )[1:]:
         assert top[token] == score
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_goes_away_frees_its_pages(demo_server: Running, stream: bool) -> None:
-    body: dict[str, object] = {"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": stream, "n": 2}
+    body: dict[str, object] = {
+        "prompt": "Once",
+        "max_tokens": 900,
+        "ignore_eos": True,
+        "stream": stream,
+        "n": 2,
+    }
     with connect(demo_server) as client:
         client.sendall(request(body))
         until(lambda: demo_server.free_pages < demo_server.all_pages, 5)
@@ -108,7 +129,9 @@ def test_the_printed_curl_line_works_and_sigterm_while_generating_ends_with_0() 
         command = next(line for line in lines if "curl" in line)
         url = re.search(r"http://127\.0\.0\.1:\d+", command)
         assert url and any(f"page   {url[0]}/" in line for line in lines)
-        done = subprocess.run(command[command.index("curl") :], shell=True, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            command[command.index("curl") :], shell=True, capture_output=True, text=True, timeout=60
+        )
         assert '"finish_reason"' in done.stdout
         body = {"prompt": "Once", "max_tokens": 30, "ignore_eos": True, "stream": True}
         with ThreadPoolExecutor() as pool:

@@ -21,7 +21,9 @@ def test_a_stalled_engine_is_unhealthy_until_it_moves(start: Callable[..., Runni
     hold = threading.Event()
     server.runner.before = lambda batch: hold.wait(10) and None
     assert http.get(f"{server.url}/health").json() == {"status": "ok"}
-    thread = threading.Thread(target=http.post, args=(f"{server.url}/v1/completions",), kwargs={"json": BODY, "timeout": 30})
+    thread = threading.Thread(
+        target=http.post, args=(f"{server.url}/v1/completions",), kwargs={"json": BODY, "timeout": 30}
+    )
     thread.start()
     time.sleep(1.3)
     answer = http.get(f"{server.url}/health")
@@ -47,12 +49,18 @@ def test_a_dead_engine_fails_its_streams_and_health(start: Callable[..., Running
     def broken() -> None:
         raise RuntimeError("at 0xdeadbeef in /secret/path")
 
-    with http.stream("POST", f"{server.url}/v1/completions", json={**BODY, "max_tokens": 400, "ignore_eos": True, "stream": True}) as stream:
+    with http.stream(
+        "POST",
+        f"{server.url}/v1/completions",
+        json={**BODY, "max_tokens": 400, "ignore_eos": True, "stream": True},
+    ) as stream:
         lines = stream.iter_lines()
         next(lines)
         scheduler.schedule = broken  # type: ignore[method-assign, assignment]
         rest = "\n".join(lines)
-    assert '"error"' in rest and "the engine stopped: RuntimeError" in rest and rest.strip().endswith("[DONE]")
+    assert (
+        '"error"' in rest and "the engine stopped: RuntimeError" in rest and rest.strip().endswith("[DONE]")
+    )
     answer = http.get(f"{server.url}/health")
     assert answer.status_code == 503 and "stopped" in answer.json()["status"]
     refused = http.post(f"{server.url}/v1/completions", json=BODY)
@@ -83,16 +91,35 @@ def test_nan_names_the_numerics(start: Callable[..., Running]) -> None:
 
 def test_every_route_but_health_needs_the_key(start: Callable[..., Running]) -> None:
     server = start(api_key="s3cret")
-    routes = [("GET", "/"), ("GET", "/v1/models"), ("GET", "/v1/models/fake"), ("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("GET", "/nowhere")]
+    routes = [
+        ("GET", "/"),
+        ("GET", "/v1/models"),
+        ("GET", "/v1/models/fake"),
+        ("POST", "/v1/chat/completions"),
+        ("POST", "/v1/completions"),
+        ("GET", "/nowhere"),
+    ]
     basic = base64.b64encode(b"me:s3cret").decode()
     wrong = base64.b64encode(b"me:wrong").decode()
     for method, path in routes:
-        for header in ("", "Bearer", "Bearer wrong", "Bearer s3cret2", "s3cret", f"Basic {wrong}", "Basic ***", "Bearer \xff"):
+        for header in (
+            "",
+            "Bearer",
+            "Bearer wrong",
+            "Bearer s3cret2",
+            "s3cret",
+            f"Basic {wrong}",
+            "Basic ***",
+            "Bearer \xff",
+        ):
             headers = {"Authorization": header.encode("latin-1")} if header else {}
             answer = http.request(method, f"{server.url}{path}", headers=headers)
             assert answer.status_code == 401 and answer.json()["error"]["code"] == "invalid_api_key"
         for header in ("Bearer s3cret", f"Basic {basic}"):
-            assert http.request(method, f"{server.url}{path}", headers={"Authorization": header}).status_code != 401
+            assert (
+                http.request(method, f"{server.url}{path}", headers={"Authorization": header}).status_code
+                != 401
+            )
     assert http.get(f"{server.url}/health").status_code == 200
 
 

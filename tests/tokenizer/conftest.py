@@ -5,7 +5,11 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 
 from fewbit.formats.checkpoint import TokenizerFiles
 
-CORPUS = ["Hello world, this is a test.", "Grüße aus Köln! 東京 😀 naïve café", "def f(x):\n    return x + 1\n"] * 20
+CORPUS = [
+    "Hello world, this is a test.",
+    "Grüße aus Köln! 東京 😀 naïve café",
+    "def f(x):\n    return x + 1\n",
+] * 20
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
@@ -37,13 +41,35 @@ def sentencepiece() -> TokenizerFiles:
     body = {
         "version": "1.0",
         "added_tokens": [
-            {"id": i, "content": text, "special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+            {
+                "id": i,
+                "content": text,
+                "special": True,
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+            }
             for i, text in enumerate(["<unk>", "<s>", "</s>"])
         ],
         "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
         "pre_tokenizer": None,
         "post_processor": None,
-        "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]},
-        "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": vocab, "merges": [["▁", "w"], ["l", "l"], ["▁", "H"]]},
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [
+                {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+                {"type": "ByteFallback"},
+                {"type": "Fuse"},
+            ],
+        },
+        "model": {
+            "type": "BPE",
+            "unk_token": "<unk>",
+            "fuse_unk": True,
+            "byte_fallback": True,
+            "vocab": vocab,
+            "merges": [["▁", "w"], ["l", "l"], ["▁", "H"]],
+        },
     }
     return TokenizerFiles(json=json.dumps(body), bos_id=1, eos_id=2, eos_ids=(2,), add_bos=True)

@@ -35,7 +35,7 @@ GOOD = {
     "    {%- else %}\n        {{- ' ' + message['content'] + eos_token}}\n    {%- endif %}\n{%- endfor %}\n",
     "qwen3": "{%- set ns = namespace(multi_step_tool=true, last_query_index=messages|length - 1) %}\n"
     "{%- for message in messages[::-1] %}\n    {%- set index = (messages|length - 1) - loop.index0 %}\n"
-    "    {%- if ns.multi_step_tool and message.role == \"user\" and message.content is string and "
+    '    {%- if ns.multi_step_tool and message.role == "user" and message.content is string and '
     "not(message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>')) %}\n"
     "        {%- set ns.multi_step_tool = false %}\n        {%- set ns.last_query_index = index %}\n    {%- endif %}\n"
     "{%- endfor %}\n{%- for message in messages %}\n"
@@ -94,7 +94,9 @@ BOMBS = {
     "repeated string": "{{ 'a' * 2000000000 }}",
     "doubled string": DOUBLING.replace("START", "'a'").replace("STEP", "ns.x ~ ns.x"),
     "doubled list": DOUBLING.replace("START", "[1]").replace("STEP", "ns.x + ns.x"),
-    "nested list as JSON": DOUBLING.replace("START", "[1]").replace("STEP", "[ns.x, ns.x]").replace("|l", "|tojson|l"),
+    "nested list as JSON": DOUBLING.replace("START", "[1]")
+    .replace("STEP", "[ns.x, ns.x]")
+    .replace("|l", "|tojson|l"),
     "replace filter": DOUBLING.replace("START", "'aa'").replace("STEP", "ns.x|replace('a', 'aaaaaaaa')"),
     "replace method": DOUBLING.replace("START", "'aa'").replace("STEP", "ns.x.replace('a', 'aaaaaaaa')"),
     "huge power": "{{ 10**10**10 }}",

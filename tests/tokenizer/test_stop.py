@@ -48,7 +48,14 @@ def test_against_the_definition(stops: list[str], pieces: list[str]) -> None:
 
 def test_the_start_of_a_stop_string_does_not_leak() -> None:
     matcher = StopMatcher(["DEFGHIJ"])
-    assert [matcher.feed(piece) for piece in ("ABC", "DEF", "G", "HI", "J", "K")] == ["ABC", "", "", "", "", ""]
+    assert [matcher.feed(piece) for piece in ("ABC", "DEF", "G", "HI", "J", "K")] == [
+        "ABC",
+        "",
+        "",
+        "",
+        "",
+        "",
+    ]
     assert matcher.stopped
 
 

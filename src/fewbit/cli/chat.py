@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from fewbit.cli.generating import Client, SamplingConfig
-from fewbit.config import EngineConfig, ModelConfig
+from fewbit.cli.options import MODEL, ModelFlags
+from fewbit.config import EngineConfig
 from fewbit.spec.refusal import FewbitError
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ class ChatSampling(SamplingConfig):
     top_p: float = 0.95
 
 
+ChatFlags = Annotated[ChatSampling, Parameter(name="*", group="Sampling")]
+CHAT = ChatSampling()
+
 HELP = "Ctrl-C stops an answer, /new starts over, Ctrl-D or /quit ends."
 
 
@@ -33,8 +37,8 @@ def chat(
     *,
     system: str | None = None,
     context: int | None = None,
-    sampling: Annotated[ChatSampling, Parameter(name="*", group="Sampling")] = ChatSampling(),
-    loading: Annotated[ModelConfig, Parameter(name="*", group="Model")] = ModelConfig(),
+    sampling: ChatFlags = CHAT,
+    loading: ModelFlags = MODEL,
 ) -> None:
     """Talk to a model in the terminal. Ctrl-C stops an answer, Ctrl-D ends.
 
@@ -99,7 +103,9 @@ def answer(loaded: Loaded, client: Client, messages: list[dict[str, str]], sampl
     ids = tokenizer.encode_chat(messages)
     room = limits.max_context_tokens - len(ids)
     if room < 1:
-        raise FewbitError(f"the conversation has {len(ids)} tokens, more than the context of {limits.max_context_tokens}; /new starts over")
+        raise FewbitError(
+            f"the conversation has {len(ids)} tokens, more than the context of {limits.max_context_tokens}; /new starts over"
+        )
     (request_id,) = client.submit([(ids, sampling.params(room, tokenizer.eos_ids))])
     detokenizer = tokenizer.detokenizer()
     said = ""

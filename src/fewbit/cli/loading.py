@@ -20,7 +20,12 @@ def load_with_progress(name: str, model: ModelConfig, engine: EngineConfig, quie
 
     path = resolve_model(name)
     console = Console(stderr=True, highlight=False)
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True), TimeElapsedColumn()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(f"loading {path.name}", total=None)
         loaded = load(path, model, engine, lambda done, total: bar.update(task, completed=done, total=total))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from fewbit.cli.generating import Client, SamplingConfig
-from fewbit.config import EngineConfig, ModelConfig
+from fewbit.cli.options import ENGINE, MODEL, SAMPLING, EngineFlags, ModelFlags, SamplingFlags
 from fewbit.spec.refusal import FewbitError
 
 if TYPE_CHECKING:
@@ -24,9 +22,9 @@ def run(
     file: Path | None = None,
     raw: bool = False,
     json: bool = False,
-    sampling: Annotated[SamplingConfig, Parameter(name="*", group="Sampling")] = SamplingConfig(),
-    loading: Annotated[ModelConfig, Parameter(name="*", group="Model")] = ModelConfig(),
-    engine: Annotated[EngineConfig, Parameter(name="*", group="Engine")] = EngineConfig(),
+    sampling: SamplingFlags = SAMPLING,
+    loading: ModelFlags = MODEL,
+    engine: EngineFlags = ENGINE,
 ) -> None:
     """Answer one prompt, or every line of a file of prompts, all at once as far as memory allows.
 
@@ -63,7 +61,9 @@ def _prompts(prompt: str | None, file: Path | None) -> list[str]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise FewbitError(f"{file} can't be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+        raise FewbitError(
+            f"{file} can't be read: {getattr(error, 'strerror', None) or 'not UTF-8'}"
+        ) from None
     prompts = [line for line in lines if line.strip()]
     if not prompts:
         raise FewbitError(f"{file} holds no prompts; expected one a line")
@@ -78,10 +78,14 @@ def _answer(loaded: Loaded, prompts: list[str], raw: bool, as_json: bool, sampli
     tokenizer, limits = loaded.tokenizer, loaded.engine.limits
     work = []
     for number, prompt in enumerate(prompts, 1):
-        ids = tokenizer.encode(prompt) if raw else tokenizer.encode_chat([{"role": "user", "content": prompt}])
+        ids = (
+            tokenizer.encode(prompt) if raw else tokenizer.encode_chat([{"role": "user", "content": prompt}])
+        )
         room = limits.max_context_tokens - len(ids)
         if not ids or room < 1:
-            raise FewbitError(f"prompt {number} has {len(ids)} tokens; the context of {limits.max_context_tokens} needs 1 to one less")
+            raise FewbitError(
+                f"prompt {number} has {len(ids)} tokens; the context of {limits.max_context_tokens} needs 1 to one less"
+            )
         work.append((ids, sampling.params(room, tokenizer.eos_ids)))
 
     client = Client(loaded.engine.channel)
@@ -110,7 +114,12 @@ def _answer(loaded: Loaded, prompts: list[str], raw: bool, as_json: bool, sampli
         reasons[index] = (event.reason, event.output_tokens)
         while printed < len(prompts) and (ended := reasons[printed]):
             if as_json:
-                body = {"prompt": prompts[printed], "text": texts[printed], "tokens": ended[1], "finish_reason": ended[0]}
+                body = {
+                    "prompt": prompts[printed],
+                    "text": texts[printed],
+                    "tokens": ended[1],
+                    "finish_reason": ended[0],
+                }
                 print(json.dumps(body, ensure_ascii=False), flush=True)
             else:
                 print("" if live else texts[printed], flush=True)

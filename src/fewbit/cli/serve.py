@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
-
-from fewbit.config import EngineConfig, ModelConfig, ServerConfig
+from fewbit.cli.options import ENGINE, MODEL, SERVER, EngineFlags, ModelFlags, ServerFlags
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
@@ -19,9 +16,9 @@ def serve(
     *,
     name: str | None = None,
     api_key_file: Path | None = None,
-    loading: Annotated[ModelConfig, Parameter(name="*", group="Model")] = ModelConfig(),
-    engine: Annotated[EngineConfig, Parameter(name="*", group="Engine")] = EngineConfig(),
-    server: Annotated[ServerConfig, Parameter(name="*", group="Server")] = ServerConfig(),
+    loading: ModelFlags = MODEL,
+    engine: EngineFlags = ENGINE,
+    server: ServerFlags = SERVER,
 ) -> None:
     """Serve a model over an OpenAI-compatible HTTP API, with a chat page at `/`.
 
@@ -55,7 +52,9 @@ def serve(
     loaded = load_with_progress(model, loading, engine)
     service = Service(served, loaded.tokenizer, EngineClient(loaded.engine.channel, loaded.engine.limits))
     try:
-        serve_until_signal(service, bound, key, server.drain_timeout, lambda: announce(service, bound.getsockname(), key))
+        serve_until_signal(
+            service, bound, key, server.drain_timeout, lambda: announce(service, bound.getsockname(), key)
+        )
     finally:
         loaded.close()
 
@@ -68,7 +67,9 @@ def served_name(model: str, name: str | None) -> str:
         stem = model if model == "demo" else Path(model).resolve().name.removesuffix(".gguf")
         return re.sub(r"[^A-Za-z0-9._:-]", "-", stem).lstrip("._:-")[:128] or "model"
     if not NAME.fullmatch(name):
-        raise FewbitError(f"name {name!r} must consist of letters, digits and . _ : - and begin with a letter or digit")
+        raise FewbitError(
+            f"name {name!r} must consist of letters, digits and . _ : - and begin with a letter or digit"
+        )
     return name
 
 
@@ -81,7 +82,9 @@ def read_key(file: Path | None) -> str | None:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise FewbitError(f"api-key-file {file} can't be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+        raise FewbitError(
+            f"api-key-file {file} can't be read: {getattr(error, 'strerror', None) or 'not UTF-8'}"
+        ) from None
     key = lines[0].strip() if lines else ""
     if not key:
         raise FewbitError(f"api-key-file {file} is empty; put the key on its first line")
@@ -100,7 +103,10 @@ def announce(service: object, address: tuple[object, ...], key: str | None) -> N
     url = f"http://{host}:{port}"
     auth = " -H 'Authorization: Bearer KEY'" if key else ""
     if service.tokenizer.has_chat_template:
-        path, body = "chat/completions", '{"messages": [{"role": "user", "content": "What is the capital of France?"}]}'
+        path, body = (
+            "chat/completions",
+            '{"messages": [{"role": "user", "content": "What is the capital of France?"}]}',
+        )
     else:
         path, body = "completions", '{"prompt": "The capital of France is"}'
     console = Console(highlight=False)

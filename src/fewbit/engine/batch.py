@@ -55,7 +55,9 @@ class BatchBuilder:
             self._token_ids[:count] = [sequence.tokens[-1] for sequence in decodes]
             self._positions[:count] = positions
             page = positions // self._page_tokens
-            self._slots[:count] = self._pages[rows[:count], page] * self._page_tokens + positions % self._page_tokens
+            self._slots[:count] = (
+                self._pages[rows[:count], page] * self._page_tokens + positions % self._page_tokens
+            )
             self._kv_len[:count] = positions + 1
         end = count
         for s, chunk in enumerate(chunks, count):

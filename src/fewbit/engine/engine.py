@@ -52,9 +52,13 @@ class StepRunner(Protocol):
 
 
 class Engine:
-    def __init__(self, runner: StepRunner, limits: Limits, channel: Channel, max_score_tokens: int = SCORE_TOKENS) -> None:
+    def __init__(
+        self, runner: StepRunner, limits: Limits, channel: Channel, max_score_tokens: int = SCORE_TOKENS
+    ) -> None:
         if limits.max_context_tokens > (limits.pages - 1) * limits.page_tokens:
-            raise ValueError(f"{limits.pages} pages can't hold one context of {limits.max_context_tokens} tokens")
+            raise ValueError(
+                f"{limits.pages} pages can't hold one context of {limits.max_context_tokens} tokens"
+            )
         self.limits = limits
         self._runner = runner
         self._channel = channel
@@ -67,7 +71,9 @@ class Engine:
             min(max_score_tokens, limits.max_batch_tokens),
         )
         max_pages = -(-limits.max_context_tokens // limits.page_tokens)
-        self._builder = BatchBuilder(limits.max_batch_tokens, limits.max_sequences, max_pages, limits.page_tokens)
+        self._builder = BatchBuilder(
+            limits.max_batch_tokens, limits.max_sequences, max_pages, limits.page_tokens
+        )
         self._sequences: dict[int, Sequence] = {}
         self._outbox: list[FromEngine] = []
         self._arrivals = 0
@@ -94,7 +100,9 @@ class Engine:
 
     def turn(self, wait_s: float = 0.0) -> None:
         """One round of the loop: messages, at most one step, answers."""
-        for message in self._channel.to_engine.receive(wait_s if self.scheduler.idle and not self._outbox else 0.0):
+        for message in self._channel.to_engine.receive(
+            wait_s if self.scheduler.idle and not self._outbox else 0.0
+        ):
             self._handle(message)
         if not self.scheduler.idle:
             self._step()
@@ -107,7 +115,11 @@ class Engine:
     def status(self) -> Status:
         scheduler = self.scheduler
         return Status(
-            len(scheduler.running), len(scheduler.waiting), self._pool.free_pages, self._steps, scheduler.preemptions
+            len(scheduler.running),
+            len(scheduler.waiting),
+            self._pool.free_pages,
+            self._steps,
+            scheduler.preemptions,
         )
 
     def _handle(self, message: ToEngine) -> None:
@@ -197,7 +209,9 @@ class Engine:
                 ids = output.top_ids[at, :top_n].tolist()
                 logprobs = np.maximum(output.top_logprobs[at, :top_n], LOGPROB_FLOOR).tolist()
                 chosen = max(float(output.logprobs[at]), LOGPROB_FLOOR)
-                self._outbox.append(Token(sequence.request_id, token, chosen, list(zip(ids, logprobs, strict=True))))
+                self._outbox.append(
+                    Token(sequence.request_id, token, chosen, list(zip(ids, logprobs, strict=True)))
+                )
             sampling = sequence.sampling
             if token in sampling.stop_token_ids and sequence.output_tokens >= sampling.min_tokens:
                 self._finish(sequence, "stop")
@@ -227,11 +241,17 @@ class Engine:
     def _fault(self, sequences: list[Sequence], fault: Exception) -> None:
         log.error("a step failed", exc_info=fault)
         for sequence in sequences:
-            self._fail(sequence, "internal", f"the engine failed in this step ({type(fault).__name__}); the log says more")
+            self._fail(
+                sequence,
+                "internal",
+                f"the engine failed in this step ({type(fault).__name__}); the log says more",
+            )
 
     def _finish(self, sequence: Sequence, reason: FinishReason, waiting: bool = True) -> None:
         self._forget(sequence, waiting)
-        self._outbox.append(Finished(sequence.request_id, reason, sequence.prompt_tokens, sequence.output_tokens))
+        self._outbox.append(
+            Finished(sequence.request_id, reason, sequence.prompt_tokens, sequence.output_tokens)
+        )
 
     def _fail(self, sequence: Sequence, kind: FailureKind, message: str) -> None:
         self._forget(sequence)

@@ -42,7 +42,9 @@ class Scheduler:
         self, pool: KvPool, page_tokens: int, max_sequences: int, max_batch_tokens: int, max_score_tokens: int
     ) -> None:
         if max_batch_tokens < max_sequences:
-            raise ValueError(f"a step of {max_batch_tokens} tokens can't hold {max_sequences} decoding sequences")
+            raise ValueError(
+                f"a step of {max_batch_tokens} tokens can't hold {max_sequences} decoding sequences"
+            )
         self.pool = pool
         self.page_tokens = page_tokens
         self.max_batch_tokens = max_batch_tokens
@@ -140,7 +142,9 @@ class Scheduler:
         start = sequence.computed
         count = min(sequence.pending, budget)
         if sequence.unscored:
-            known = sequence.scored - 1 - start  # rows before this end scores that were sent before a preemption
+            known = (
+                sequence.scored - 1 - start
+            )  # rows before this end scores that were sent before a preemption
             if known > 0:
                 return Chunk(sequence, start, min(count, known))
             return Chunk(sequence, start, min(count, sequence.unscored, self.max_score_tokens), scored=True)

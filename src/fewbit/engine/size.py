@@ -30,14 +30,18 @@ def size_cache(
 ) -> Size:
     """`left_bytes`: memory without the weights and working buffers; `model_context`: the longest the model was made for."""
     if config.max_sequences < 1 or config.queue < 0:
-        raise SizeError(f"max-sequences {config.max_sequences} and queue {config.queue} must be at least 1 and 0")
+        raise SizeError(
+            f"max-sequences {config.max_sequences} and queue {config.queue} must be at least 1 and 0"
+        )
     if config.batch_tokens < config.max_sequences:
         raise SizeError(
             f"batch-tokens {config.batch_tokens} is below max-sequences {config.max_sequences}, but a step holds a token of "
             "each; raise the one or lower the other"
         )
     if config.context is not None and not 2 <= config.context <= model_context:
-        raise SizeError(f"context {config.context} must lie between 2 and the model's own limit, {model_context} tokens")
+        raise SizeError(
+            f"context {config.context} must lie between 2 and the model's own limit, {model_context} tokens"
+        )
     wanted_context = config.context or model_context
     full = config.max_sequences * pages_for(wanted_context, page_tokens) + SCRATCH_PAGES
     if config.kv_memory is not None:

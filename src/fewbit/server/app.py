@@ -38,7 +38,11 @@ def build_app(service: Service, api_key: str | None = None) -> ASGIApp:
             Route("/v1/models", Guarded(models), methods=["GET"]),
             Route("/v1/models/{name:path}", Guarded(model), methods=["GET"]),
             Route("/v1/chat/completions", Guarded(Generate(service, ChatShape, read_chat)), methods=["POST"]),
-            Route("/v1/completions", Guarded(Generate(service, CompletionShape, read_completion)), methods=["POST"]),
+            Route(
+                "/v1/completions",
+                Guarded(Generate(service, CompletionShape, read_completion)),
+                methods=["POST"],
+            ),
         ],
         exception_handlers={HTTPException: _http_error, Exception: _any_error},
     )

@@ -21,7 +21,11 @@ async def read_json(scope: Scope, receive: Receive, limit_bytes: int = BODY_BYTE
     # a browser page of another site can't send this type without asking first, and no CORS answer is ever given
     kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
     if kind != b"application/json":
-        raise ApiError(415, "the body must be JSON; send the header Content-Type: application/json", code="unsupported_media_type")
+        raise ApiError(
+            415,
+            "the body must be JSON; send the header Content-Type: application/json",
+            code="unsupported_media_type",
+        )
     if headers.get(b"content-encoding", b"identity").lower() != b"identity":
         raise ApiError(415, "compressed bodies are not accepted", code="unsupported_media_type")
     return parse(await _read(receive, int(headers.get(b"content-length", b"0") or 0), limit_bytes))
@@ -37,7 +41,9 @@ async def _read(receive: Receive, announced: int, limit_bytes: int) -> bytes:
         body += message.get("body", b"")
         more = message.get("more_body", False)
     if max(announced, len(body)) > limit_bytes:
-        raise ApiError(413, f"the body is larger than {limit_bytes} bytes", code="body_too_large", connection="close")
+        raise ApiError(
+            413, f"the body is larger than {limit_bytes} bytes", code="body_too_large", connection="close"
+        )
     return bytes(body)
 
 

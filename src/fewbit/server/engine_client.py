@@ -107,7 +107,10 @@ class EngineClient:
         room = self.limits.max_sequences + self.limits.max_waiting
         if len(self._jobs) + len(work) > room:
             raise ApiError(
-                429, f"{len(self._jobs)} of {room} places are taken; try again later", code="queue_full", retry_after="2"
+                429,
+                f"{len(self._jobs)} of {room} places are taken; try again later",
+                code="queue_full",
+                retry_after="2",
             )
         first_id = self._next_id
         self._next_id += len(work)

@@ -35,10 +35,14 @@ def bad(param: str | None, message: str, code: str = "invalid_value") -> ApiErro
     return ApiError(400, message, param=param, code=code)
 
 
-async def send_json(send: Send, body: object, status: int = 200, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+async def send_json(
+    send: Send, body: object, status: int = 200, headers: list[tuple[bytes, bytes]] | None = None
+) -> None:
     content = msgspec.json.encode(body)
     length = (b"content-length", str(len(content)).encode())
-    await send({"type": "http.response.start", "status": status, "headers": [*JSON, length, *(headers or [])]})
+    await send(
+        {"type": "http.response.start", "status": status, "headers": [*JSON, length, *(headers or [])]}
+    )
     await send({"type": "http.response.body", "body": content})
 
 

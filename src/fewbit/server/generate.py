@@ -52,7 +52,9 @@ class Generate:
                 answer = Answer(service, order, prompts, job, self._shape(service, order))
                 await (answer.stream(send) if order.stream else answer.whole(send))
         except Disconnected:
-            scope.get("fewbit.abort", lambda: None)()  # unsent bytes of a client that does not read are dropped
+            scope.get(
+                "fewbit.abort", lambda: None
+            )()  # unsent bytes of a client that does not read are dropped
             await asyncio.sleep(0)
         finally:
             service.in_flight -= 1
@@ -76,7 +78,9 @@ async def listening(job: Job, receive: Receive) -> AsyncIterator[None]:
 
 
 class Answer:
-    def __init__(self, service: Service, order: Order, prompts: list[list[int]], job: Job, shape: Shape) -> None:
+    def __init__(
+        self, service: Service, order: Order, prompts: list[list[int]], job: Job, shape: Shape
+    ) -> None:
         self._service = service
         self._order = order
         self._job = job
@@ -89,7 +93,9 @@ class Answer:
         events = EventStream(send, self._service.write_timeout_s)
         await events.start()
         events.add(*(shape.first_chunk(index) for index in range(len(self._choices))))
-        events.add(*(shape.chunk(index, delta) for index, delta in enumerate(self._begin()) if not delta.empty))
+        events.add(
+            *(shape.chunk(index, delta) for index, delta in enumerate(self._begin()) if not delta.empty)
+        )
         await events.flush()
         try:
             async for steps in self._steps():
@@ -117,7 +123,10 @@ class Answer:
     def _begin(self) -> list[Delta]:
         """What each choice has before its first token."""
         order = self._order
-        return [choice.begin(self._echo(index // order.n) if order.echo else None) for index, choice in enumerate(self._choices)]
+        return [
+            choice.begin(self._echo(index // order.n) if order.echo else None)
+            for index, choice in enumerate(self._choices)
+        ]
 
     def _echo(self, index: int) -> str:
         prompt = self._order.prompts[index]

@@ -30,7 +30,9 @@ def listen(host: str, port: int) -> socket.socket:
             raise OverflowError  # the resolver would take it modulo 2**16
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError, OverflowError):
-        raise FewbitError(f"host {host!r} port {port} is no address to listen on; try --host 127.0.0.1 --port 8000") from None
+        raise FewbitError(
+            f"host {host!r} port {port} is no address to listen on; try --host 127.0.0.1 --port 8000"
+        ) from None
     bound = socket.socket(family, kind, proto)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -39,7 +41,9 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         if error.errno == errno.EADDRINUSE:
-            raise FewbitError(f"port {port} of {host} is in use; stop the other server or choose another --port") from None
+            raise FewbitError(
+                f"port {port} of {host} is in use; stop the other server or choose another --port"
+            ) from None
         raise FewbitError(f"can't listen on {host} port {port}: {error.strerror}") from None
     return bound
 
@@ -47,7 +51,9 @@ def listen(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn, which by itself would wait for open streams for ever and then end by the signal."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, drain_s: float, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, service: Service, drain_s: float, ready: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._service = service
         self._drain_s = drain_s
@@ -80,10 +86,14 @@ class Server(uvicorn.Server):
 
 
 def serve(
-    service: Service, bound: socket.socket, api_key: str | None, drain_s: float, ready: Callable[[], None] = lambda: None
+    service: Service,
+    bound: socket.socket,
+    api_key: str | None,
+    drain_s: float,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until a signal. Returns when all is drained."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     config = uvicorn.Config(
         build_app(service, api_key),

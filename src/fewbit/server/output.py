@@ -46,7 +46,9 @@ class Choice:
 
     def begin(self, echo_text: str | None) -> Delta:
         """The prompt's text, if it is to be repeated."""
-        first = [Scored(self._prompt[0], None, None)] if echo_text is not None and self._wants_logprobs else []
+        first = (
+            [Scored(self._prompt[0], None, None)] if echo_text is not None and self._wants_logprobs else []
+        )
         return Delta(echo_text or "", first)
 
     def scores(self, event: PromptScores) -> Delta:
@@ -78,7 +80,8 @@ def chat_logprobs(scored: list[Scored], token_bytes: TokenBytes) -> dict[str, An
 
     return {
         "content": [
-            entry(item.token_id, item.logprob) | {"top_logprobs": [entry(*pair) for pair in item.top or ()]} for item in scored
+            entry(item.token_id, item.logprob) | {"top_logprobs": [entry(*pair) for pair in item.top or ()]}
+            for item in scored
         ]
     }
 
@@ -103,7 +106,9 @@ def _top(item: Scored, name: str, token_bytes: TokenBytes) -> dict[str, float] |
         return None
     top: dict[str, float] = {}
     for token_id, logprob in item.top:
-        top.setdefault(token_name(token_bytes[token_id]), logprob)  # likeliest first, should two have one spelling
+        top.setdefault(
+            token_name(token_bytes[token_id]), logprob
+        )  # likeliest first, should two have one spelling
     top[name] = item.logprob
     return top
 

@@ -23,9 +23,14 @@ def number(low: float, high: float, *, above: bool = False) -> Check:
     """A number in [low, high], or (low, high] with `above`."""
 
     def check(name: str, value: Any) -> float:
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high  # NaN fits nowhere
+        fits = (
+            isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+        )  # NaN fits nowhere
         if not fits or (above and value == low):
-            raise bad(name, f"{name} must be a number {f'above {low}' if above else f'from {low}'} to {high}, got {show(value)}")
+            raise bad(
+                name,
+                f"{name} must be a number {f'above {low}' if above else f'from {low}'} to {high}, got {show(value)}",
+            )
         return float(value)
 
     return check
@@ -54,11 +59,14 @@ def text(name: str, value: Any) -> str:
 
 def stop(name: str, value: Any) -> list[str]:
     stops = [value] if isinstance(value, str) else value
-    if not isinstance(stops, list) or len(stops) > STOPS_MAX or not all(
-        isinstance(item, str) and 0 < len(item) <= STOP_CHARACTERS for item in stops
+    if (
+        not isinstance(stops, list)
+        or len(stops) > STOPS_MAX
+        or not all(isinstance(item, str) and 0 < len(item) <= STOP_CHARACTERS for item in stops)
     ):
         raise bad(
-            name, f"{name} must be a string or up to {STOPS_MAX} strings, each of 1 to {STOP_CHARACTERS} characters, got {show(value)}"
+            name,
+            f"{name} must be a string or up to {STOPS_MAX} strings, each of 1 to {STOP_CHARACTERS} characters, got {show(value)}",
         )
     return stops
 
@@ -71,7 +79,11 @@ def options(checks: Mapping[str, Check]) -> Check:
             raise bad(name, f"{name} must be an object, got {show(value)}")
         for key in value:
             if key not in checks:
-                raise bad(f"{name}.{key[:64]}", f"{name} knows only {', '.join(checks)}, got {show(key)}", "unknown_parameter")
+                raise bad(
+                    f"{name}.{key[:64]}",
+                    f"{name} knows only {', '.join(checks)}, got {show(key)}",
+                    "unknown_parameter",
+                )
         return {key: checks[key](f"{name}.{key}", item) for key, item in value.items() if item is not None}
 
     return check
@@ -79,7 +91,9 @@ def options(checks: Mapping[str, Check]) -> Check:
 
 def show(value: Any) -> str:
     """A value as a person reads it in one line, cut short."""
-    shown = f"{value!r}" if not isinstance(value, int) or abs(value) < 10**40 else "a number of over 40 digits"
+    shown = (
+        f"{value!r}" if not isinstance(value, int) or abs(value) < 10**40 else "a number of over 40 digits"
+    )
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
@@ -133,7 +147,10 @@ def read(body: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]
         elif name in checks:
             values[name] = checks[name](name, value)
         elif name in NEUTRAL:
-            if not any(value == neutral and isinstance(value, bool) == isinstance(neutral, bool) for neutral in NEUTRAL[name]):
+            if not any(
+                value == neutral and isinstance(value, bool) == isinstance(neutral, bool)
+                for neutral in NEUTRAL[name]
+            ):
                 raise bad(name, f"{name} is not supported by fewbit; leave it out", "unsupported_parameter")
         else:
             raise unknown(name, checks)
@@ -143,4 +160,6 @@ def read(body: Mapping[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]
 
 
 def unknown(name: str, checks: Mapping[str, Check]) -> ApiError:
-    return bad(name[:64], f"unknown parameter {show(name)}; known: {', '.join(sorted(checks))}", "unknown_parameter")
+    return bad(
+        name[:64], f"unknown parameter {show(name)}; known: {', '.join(sorted(checks))}", "unknown_parameter"
+    )

@@ -99,7 +99,10 @@ def read_completion(body: Mapping[str, Any], max_context: int) -> Order:
     echo, logprobs = values.get("echo", False), values.get("logprobs", -1)
     max_tokens = values.get("max_tokens", COMPLETION_TOKENS)
     if max_tokens == 0 and not (echo and logprobs >= 0):
-        raise bad("max_tokens", "max_tokens 0 generates nothing; it needs echo: true and logprobs, to score the prompt")
+        raise bad(
+            "max_tokens",
+            "max_tokens 0 generates nothing; it needs echo: true and logprobs, to score the prompt",
+        )
     return _order(values, values["prompt"], None, max_tokens, logprobs, echo)
 
 
@@ -148,7 +151,11 @@ def _message(name: str, value: Any) -> dict[str, str]:
         raise bad(name, f"{name} must be an object with role and content, got {show(value)}")
     for key, item in value.items():
         if key not in ("role", "content") and item is not None:
-            raise bad(f"{name}.{key[:64]}", f"{name} knows only role and content, got {show(key)}", "unknown_parameter")
+            raise bad(
+                f"{name}.{key[:64]}",
+                f"{name} knows only role and content, got {show(key)}",
+                "unknown_parameter",
+            )
     role = value.get("role")
     if not isinstance(role, str) or role not in ROLES:
         raise bad(f"{name}.role", f"{name}.role must be one of {', '.join(ROLES)}, got {show(role)}")
@@ -163,7 +170,10 @@ def _message(name: str, value: Any) -> dict[str, str]:
 def _part(name: str, value: Any) -> str:
     if not isinstance(value, dict) or value.get("type") != "text" or set(value) != {"type", "text"}:
         kind = value.get("type") if isinstance(value, dict) else value
-        raise bad(name, f'{name} must be {{"type": "text", "text": ...}}, got {show(kind)}; this model reads text only')
+        raise bad(
+            name,
+            f'{name} must be {{"type": "text", "text": ...}}, got {show(kind)}; this model reads text only',
+        )
     return text(f"{name}.text", value["text"])
 
 
@@ -171,11 +181,15 @@ def prompts(name: str, value: Any) -> list[str | list[int]]:
     """A string, a list of strings, token ids, or a list of lists of token ids."""
     if isinstance(value, str) or _is_ids(value):
         return [value]
-    if isinstance(value, list) and 0 < len(value) <= PROMPTS_MAX:
-        if all(isinstance(item, str) for item in value) or all(_is_ids(item) for item in value):
-            return value
+    several = isinstance(value, list) and 0 < len(value) <= PROMPTS_MAX
+    if several and (all(isinstance(item, str) for item in value) or all(_is_ids(item) for item in value)):
+        return list(value)
     raise bad(name, f"{name} must be a string, token ids, or 1 to {PROMPTS_MAX} of either, got {show(value)}")
 
 
 def _is_ids(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(item) is int and 0 <= item < 1 << 31 for item in value)
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(type(item) is int and 0 <= item < 1 << 31 for item in value)
+    )

@@ -34,14 +34,19 @@ class Service:
     def check_model(self, name: str | None) -> None:
         if name is not None and name != self.model:
             raise ApiError(
-                404, f"this server has the model {self.model!r}, not {name[:100]!r}", param="model", code="model_not_found"
+                404,
+                f"this server has the model {self.model!r}, not {name[:100]!r}",
+                param="model",
+                code="model_not_found",
             )
 
     async def encode(self, order: Order) -> list[list[int]]:
         """Token ids of each prompt, each checked against vocabulary and context."""
         limits = self.engine.limits
         if order.conversation is not None:
-            prompts = [await asyncio.to_thread(self.tokenizer.encode_chat, order.conversation, order.template_kwargs)]
+            prompts = [
+                await asyncio.to_thread(self.tokenizer.encode_chat, order.conversation, order.template_kwargs)
+            ]
         else:
             prompts = [await self._ids(prompt) for prompt in order.prompts]
         param = "prompt" if order.conversation is None else "messages"
@@ -65,11 +70,19 @@ class Service:
         limits = self.engine.limits
         room = limits.max_sequences + limits.max_waiting
         if len(prompts) * order.n > room:
-            raise bad("n", f"{len(prompts)} prompts with n {order.n} are more than the {room} requests this server holds")
+            raise bad(
+                "n",
+                f"{len(prompts)} prompts with n {order.n} are more than the {room} requests this server holds",
+            )
         self.check_open()
         return self.engine.submit(
             [
-                (ids, order.sampling(index * order.n + choice, limits.max_context_tokens - len(ids), self.tokenizer.eos_ids))
+                (
+                    ids,
+                    order.sampling(
+                        index * order.n + choice, limits.max_context_tokens - len(ids), self.tokenizer.eos_ids
+                    ),
+                )
                 for index, ids in enumerate(prompts)
                 for choice in range(order.n)
             ]

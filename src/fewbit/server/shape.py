@@ -53,7 +53,9 @@ class ChatShape(_Base):
         return self._chunk(self._choice(index, {"role": "assistant", "content": ""}, None, None))
 
     def chunk(self, index: int, delta: Delta) -> Body:
-        return self._chunk(self._choice(index, {"content": delta.text}, self._scores(delta.scored), delta.finish_reason))
+        return self._chunk(
+            self._choice(index, {"content": delta.text}, self._scores(delta.scored), delta.finish_reason)
+        )
 
     def whole(self, deltas: list[Delta], usage: dict[str, int]) -> Body:
         return self._whole(
@@ -101,4 +103,9 @@ class CompletionShape(_Base):
             self._offsets[index] = offset + sum(
                 len(self._token_bytes[item.token_id].decode(errors="ignore")) for item in delta.scored
             )
-        return {"index": index, "text": delta.text, "logprobs": logprobs, "finish_reason": delta.finish_reason}
+        return {
+            "index": index,
+            "text": delta.text,
+            "logprobs": logprobs,
+            "finish_reason": delta.finish_reason,
+        }

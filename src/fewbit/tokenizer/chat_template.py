@@ -76,7 +76,9 @@ class ChatTemplate:
 
     def _ask(self, request: Mapping[str, Any], extra_s: float = 0.0) -> str:
         try:
-            line = self._exchange(json.dumps(request).encode() + b"\n", time.monotonic() + self._time_s + extra_s)
+            line = self._exchange(
+                json.dumps(request).encode() + b"\n", time.monotonic() + self._time_s + extra_s
+            )
         except ChatTemplateError:
             self._kill()
             raise
@@ -96,15 +98,21 @@ class ChatTemplate:
             while not answer.endswith(b"\n"):
                 events = selector.select(max(deadline - time.monotonic(), 0))
                 if not events:
-                    raise ChatTemplateError(f"the chat template took more than {self._time_s:g} s and was stopped")
+                    raise ChatTemplateError(
+                        f"the chat template took more than {self._time_s:g} s and was stopped"
+                    )
                 for key, _ in events:
                     if key.fd == stdout:
                         piece = os.read(stdout, 1 << 16)
                         if not piece:
-                            raise ChatTemplateError("the chat template used more than its memory limit and was stopped")
+                            raise ChatTemplateError(
+                                "the chat template used more than its memory limit and was stopped"
+                            )
                         answer += piece
                         if len(answer) > OUTPUT_BYTES:
-                            raise ChatTemplateError(f"the chat template wrote more than {OUTPUT_BYTES >> 20} MiB")
+                            raise ChatTemplateError(
+                                f"the chat template wrote more than {OUTPUT_BYTES >> 20} MiB"
+                            )
                     else:
                         try:
                             data = data[os.write(stdin, data) :]

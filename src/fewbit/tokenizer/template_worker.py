@@ -32,11 +32,17 @@ def strftime_now(form: Any) -> str:
 
 
 def tojson(
-    value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, sort_keys: bool = False
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: Any = None,
+    separators: Any = None,
+    sort_keys: bool = False,
 ) -> str:
     """As templates expect it: minijinja's own would escape < > & ' for HTML."""
     separators = tuple(separators) if separators else None
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
 
 
 def environment(source: str) -> minijinja.Environment:

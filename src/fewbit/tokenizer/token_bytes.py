@@ -34,7 +34,9 @@ def decoder_kinds(decoder: Any) -> set[str]:
 class TokenBytes:
     def __init__(self, tokenizer: Tokenizer, decoder: Any) -> None:
         self._tokenizer = tokenizer
-        self._added = {token_id: token.content for token_id, token in tokenizer.get_added_tokens_decoder().items()}
+        self._added = {
+            token_id: token.content for token_id, token in tokenizer.get_added_tokens_decoder().items()
+        }
         self._alphabet = byte_level_alphabet() if "ByteLevel" in decoder_kinds(decoder) else None
         self._known: dict[int, bytes] = {}
 

@@ -39,7 +39,9 @@ class Tokenizer:
         self._tokenizer.no_padding()
         self.token_bytes = TokenBytes(self._tokenizer, msgspec.json.decode(files.json, type=_Json).decoder)
         added = self._tokenizer.get_added_tokens_decoder()
-        self.special_ids = files.special_ids | {token_id for token_id, token in added.items() if token.special}
+        self.special_ids = files.special_ids | {
+            token_id for token_id, token in added.items() if token.special
+        }
         self._template: ChatTemplate | None = None
 
     @property
@@ -60,7 +62,9 @@ class Tokenizer:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=add_bos is None).ids
         return [self.files.bos_id, *ids] if add_bos and self.files.bos_id is not None else ids
 
-    def encode_chat(self, messages: Sequence[Mapping[str, str]], kwargs: Mapping[str, Any] | None = None) -> list[int]:
+    def encode_chat(
+        self, messages: Sequence[Mapping[str, str]], kwargs: Mapping[str, Any] | None = None
+    ) -> list[int]:
         """A conversation by the chat template, up to where the assistant's answer begins. Waits for a child process."""
         marked, literals = self._mark(messages)
         text = self._chat_template().render(marked, kwargs)
@@ -101,7 +105,9 @@ class Tokenizer:
     @cached_property
     def _literals(self) -> re.Pattern[str]:
         texts = {self.token_bytes[token_id].decode(errors="ignore") for token_id in self.special_ids}
-        return re.compile("|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True) if text) or r"(?!)")
+        return re.compile(
+            "|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True) if text) or r"(?!)"
+        )
 
     @cached_property
     def _plain(self) -> FastTokenizer:
@@ -118,5 +124,7 @@ class Tokenizer:
             literals.append(match[0])
             return mark.format(len(literals) - 1)
 
-        marked = [{**message, "content": self._literals.sub(replace, message["content"])} for message in messages]
+        marked = [
+            {**message, "content": self._literals.sub(replace, message["content"])} for message in messages
+        ]
         return marked, literals
