@@ -20,7 +20,9 @@ struct Activations {
       : base(static_cast<uint8_t*>(args.workspace)), rows(row_count), steps(ceil_div(args.k, kStep)) {}
   FB_INLINE int64_t record_bytes() const { return kRecordBytes; }
   FB_INLINE int64_t blocks() const { return ceil_div(rows, kBlockRows); }
-  FB_INLINE uint8_t* record(int64_t block, int64_t step) const { return base + (block * steps + step) * kRecordBytes; }
+  FB_INLINE uint8_t* record(int64_t block, int64_t step) const {
+    return base + (block * steps + step) * kRecordBytes;
+  }
 };
 
 template <Scheme S>
@@ -33,7 +35,9 @@ int64_t workspace_bytes(const void* pointer, int64_t max_rows) {
 template <Scheme S>
 FB_INLINE void round_row(const float* x, int count, uint8_t* record, int row) {
   const f32x16 low = count >= 16 ? f32x16::load(x) : f32x16::load_partial(x, count);
-  const f32x16 high = count >= 32 ? f32x16::load(x + 16) : count > 16 ? f32x16::load_partial(x + 16, count - 16) : f32x16::zero();
+  const f32x16 high = count >= 32  ? f32x16::load(x + 16)
+                      : count > 16 ? f32x16::load_partial(x + 16, count - 16)
+                                   : f32x16::zero();
   uint8_t* to = record + row * kTileRowBytes;
   store_bf16(to, low);
   store_bf16(to + 32, high);
@@ -51,7 +55,8 @@ FB_INLINE void round_row(const float* x, int count, uint8_t* record, int row) {
 
 // This thread's share of the records.
 template <Scheme S>
-FB_INLINE void round_activations(const fb_linear_args& args, const Activations<S>& x, const fb_worker& worker) {
+FB_INLINE void round_activations(const fb_linear_args& args, const Activations<S>& x,
+                                 const fb_worker& worker) {
   const Range mine = piece(x.blocks() * x.steps, worker.thread, worker.threads);
   for (int64_t at = mine.begin; at < mine.end; ++at) {
     const int64_t block = at / x.steps, step = at % x.steps;
@@ -59,8 +64,8 @@ FB_INLINE void round_activations(const fb_linear_args& args, const Activations<S
     memset(record, 0, static_cast<size_t>(x.kRecordBytes));
     const int64_t first = block * kBlockRows, count = smaller(kBlockRows, x.rows - first);
     for (int64_t r = 0; r < count; ++r)
-      round_row<S>(args.x + (first + r) * args.x_stride + step * kStep, static_cast<int>(smaller(kStep, args.k - step * kStep)),
-                   record, static_cast<int>(r));
+      round_row<S>(args.x + (first + r) * args.x_stride + step * kStep,
+                   static_cast<int>(smaller(kStep, args.k - step * kStep)), record, static_cast<int>(r));
   }
 }
 

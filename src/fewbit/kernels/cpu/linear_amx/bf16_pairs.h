@@ -4,7 +4,9 @@
 
 namespace fb::FB_ISA {
 
-FB_INLINE i32x16 high_half(i32x16 word) { return word & i32x16::broadcast(static_cast<int32_t>(0xffff0000u)); }
+FB_INLINE i32x16 high_half(i32x16 word) {
+  return word & i32x16::broadcast(static_cast<int32_t>(0xffff0000u));
+}
 
 // Bits of a where mask is set, else of b.
 FB_INLINE i32x16 merge(i32x16 mask, i32x16 a, i32x16 b) {

@@ -34,8 +34,10 @@ template <bool wide>
 FB_INLINE i32x16 look_up(const CodeTable& table, i32x16 index) {
 #ifdef __AVX512BW__
   const __m512i low = _mm512_load_si512(table.value);
-  if constexpr (wide) return {_mm512_permutex2var_epi16(low, index.v, _mm512_load_si512(table.value + 32))};
-  else return {_mm512_permutexvar_epi16(index.v, low)};
+  if constexpr (wide)
+    return {_mm512_permutex2var_epi16(low, index.v, _mm512_load_si512(table.value + 32))};
+  else
+    return {_mm512_permutexvar_epi16(index.v, low)};
 #else
   uint16_t half[32];
   index.store(half);
@@ -49,7 +51,9 @@ template <Scheme S>
 FB_INLINE void code_pairs(const uint8_t* sub_block, int half, uint8_t* tile) {
   constexpr int low_bits = S.low_bits(), high_bits = S.high_bits();
   const uint8_t* low = sub_block + half * (64 * low_bits);
-  if constexpr (S.bits == 8) {  // word r holds k = 4r .. 4r + 3 as two's complement; a float of 8 significant bits truncates exactly
+  if constexpr (
+      S.bits ==
+      8) {  // word r holds k = 4r .. 4r + 3 as two's complement; a float of 8 significant bits truncates exactly
     unroll<16>([&](auto row) FB_INLINE_LAMBDA {
       const i32x16 word = i32x16::load(low + row / 2 * 64);
       const int byte = row % 2 * 2;
@@ -63,11 +67,14 @@ FB_INLINE void code_pairs(const uint8_t* sub_block, int half, uint8_t* tile) {
     unroll<16>([&](auto row) FB_INLINE_LAMBDA {
       constexpr int low_fields = 16 / low_bits;  // of a half word
       i32x16 index = shift_right(i32x16::load(low + row / low_fields * 64), row % low_fields * low_bits);
-      if constexpr (high_bits > 0) {  // what a left shift carries into the next half word is below low_bits, where `index` counts
+      if constexpr (
+          high_bits >
+          0) {  // what a left shift carries into the next half word is below low_bits, where `index` counts
         constexpr int high_fields = 16 / high_bits;
         const i32x16 word = i32x16::load(high + row / high_fields * 64);
         const int from = row % high_fields * high_bits;
-        const i32x16 moved = from > low_bits ? shift_right(word, from - low_bits) : shift_left(word, low_bits - from);
+        const i32x16 moved =
+            from > low_bits ? shift_right(word, from - low_bits) : shift_left(word, low_bits - from);
         index = merge(i32x16::broadcast(((1 << low_bits) - 1) * 0x10001), index, moved);
       }
       look_up<(S.bits > 5)>(table, index).store(tile + row * 64);

@@ -48,20 +48,23 @@ struct CodeTiles {
     });
   }
 
-  static FB_INLINE void add_product(const float* product, const uint8_t* record, const Slot& slot, int half, int g,
-                                    f32x16 (&sum)[kBlockRows]) {
+  static FB_INLINE void add_product(const float* product, const uint8_t* record, const Slot& slot, int half,
+                                    int g, f32x16 (&sum)[kBlockRows]) {
     const f32x16 scale = f32x16::load(slot.scale[half][g]);
-    unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA { sum[r] = fma(scale, f32x16::load(product + r * kHalf), sum[r]); });
+    unroll<kBlockRows>(
+        [&](auto r) FB_INLINE_LAMBDA { sum[r] = fma(scale, f32x16::load(product + r * kHalf), sum[r]); });
     if constexpr (S.offset) {
       const f32x16 offset = f32x16::load(slot.offset[half][g]);
       const float* x_sums = reinterpret_cast<const float*>(record + kTileBytes) + g * kBlockRows;
-      unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA { sum[r] = fma(offset, f32x16::broadcast(x_sums[r]), sum[r]); });
+      unroll<kBlockRows>(
+          [&](auto r) FB_INLINE_LAMBDA { sum[r] = fma(offset, f32x16::broadcast(x_sums[r]), sum[r]); });
     }
   }
 
   // Operands of group g of a step into the tiles of `turn`.
   template <int turn>
-  static FB_INLINE void load_operands(Tiles& tiles, const uint8_t* record, const Slot& slot, int half, int g) {
+  static FB_INLINE void load_operands(Tiles& tiles, const uint8_t* record, const Slot& slot, int half,
+                                      int g) {
     tiles.template load<2 + turn>(record + g * kGroupBytes, kTileRowBytes);
     tiles.template load<4 + turn>(slot.tile[half] + g * (S.group / 2) * kTileRowBytes, kTileRowBytes);
   }

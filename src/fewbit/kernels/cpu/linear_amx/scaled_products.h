@@ -31,7 +31,9 @@ struct ScaledProducts {
     float* stored = piece.sums[block - piece.blocks.begin].half[half];
     f32x16 sum[kBlockRows];
     const int64_t first = piece.steps.begin, steps = piece.steps.end - first, groups = steps * kGroups;
-    unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA { sum[r] = first == 0 ? f32x16::zero() : f32x16::load(stored + r * kHalf); });
+    unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA {
+      sum[r] = first == 0 ? f32x16::zero() : f32x16::load(stored + r * kHalf);
+    });
 
     const uint8_t* records = piece.x.record(block, first);
     const int64_t record_bytes = piece.x.record_bytes();
@@ -41,17 +43,23 @@ struct ScaledProducts {
       constexpr int other = 1 - turn;
       if constexpr (decodes) {
         const int64_t ahead = u / kGroups + 2;
-        if (u % kGroups == 0 && ahead < steps) Codes::decode(piece.packed, first + ahead, half, work.weights[ahead]);
+        if (u % kGroups == 0 && ahead < steps)
+          Codes::decode(piece.packed, first + ahead, half, work.weights[ahead]);
       }
       tiles.template zero<turn>();
       Codes::template dot<turn>(tiles);
-      if (u + 1 < groups) Codes::template load_operands<other>(tiles, record(u + 1), slot(u + 1), half, static_cast<int>((u + 1) % kGroups));
+      if (u + 1 < groups)
+        Codes::template load_operands<other>(tiles, record(u + 1), slot(u + 1), half,
+                                             static_cast<int>((u + 1) % kGroups));
       tiles.template store<turn>(work.products[turn], kTileRowBytes);
-      if (u > 0) Codes::add_product(work.products[other], record(u - 1), slot(u - 1), half, static_cast<int>((u - 1) % kGroups), sum);
+      if (u > 0)
+        Codes::add_product(work.products[other], record(u - 1), slot(u - 1), half,
+                           static_cast<int>((u - 1) % kGroups), sum);
     };
 
     if constexpr (decodes)
-      for (int64_t s = 0; s < smaller(2, steps); ++s) Codes::decode(piece.packed, first + s, half, work.weights[s]);
+      for (int64_t s = 0; s < smaller(2, steps); ++s)
+        Codes::decode(piece.packed, first + s, half, work.weights[s]);
     Codes::template load_operands<0>(tiles, record(0), slot(0), half, 0);
     int64_t u = 0;
     for (; u + 2 <= groups; u += 2) {
@@ -59,15 +67,18 @@ struct ScaledProducts {
       advance(u + 1, Turn<1>{});
     }
     if (u < groups) advance(u++, Turn<0>{});
-    Codes::add_product(work.products[(u - 1) % 2], record(u - 1), slot(u - 1), half, static_cast<int>((u - 1) % kGroups), sum);
+    Codes::add_product(work.products[(u - 1) % 2], record(u - 1), slot(u - 1), half,
+                       static_cast<int>((u - 1) % kGroups), sum);
     unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA { sum[r].store(stored + r * kHalf); });
   }
 
   static void multiply(Tiles& tiles, const Piece<X>& piece, Work& work) {
     for (int64_t block = piece.blocks.begin; block < piece.blocks.end; ++block)
       for (int half = 0; half < 2; ++half) {
-        if (block == piece.blocks.begin) multiply_half<true>(tiles, piece, block, half, work);
-        else multiply_half<false>(tiles, piece, block, half, work);
+        if (block == piece.blocks.begin)
+          multiply_half<true>(tiles, piece, block, half, work);
+        else
+          multiply_half<false>(tiles, piece, block, half, work);
       }
   }
 

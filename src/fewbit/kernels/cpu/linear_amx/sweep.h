@@ -62,7 +62,8 @@ FB_INLINE void prefetch_step(const uint8_t* packed, int64_t step) {
 }
 
 template <Scheme S>
-FB_INLINE void finish_panel(const fb_linear_args& args, int64_t panel, Range blocks, int64_t rows, const BlockSums* sums) {
+FB_INLINE void finish_panel(const fb_linear_args& args, int64_t panel, Range blocks, int64_t rows,
+                            const BlockSums* sums) {
   for (int64_t block = blocks.begin; block < blocks.end; ++block, ++sums) {
     const int64_t first = block * kBlockRows, count = smaller(kBlockRows, rows - first);
     for (int64_t r = 0; r < count; ++r)
@@ -84,15 +85,22 @@ FB_INLINE void sweep(const fb_linear_args& args, const X& x, const fb_worker& wo
   tiles.configure(Path::config(static_cast<int>(smaller(x.rows, kBlockRows))));
   for (int64_t block = blocks.begin; block < blocks.end; block += kPieceBlocks) {
     const Range piece_blocks{block, smaller(block + kPieceBlocks, blocks.end)};
-    const bool resident = (piece_blocks.end - piece_blocks.begin) * x.steps * x.record_bytes() <= kResidentBytes;
+    const bool resident =
+        (piece_blocks.end - piece_blocks.begin) * x.steps * x.record_bytes() <= kResidentBytes;
     const int64_t group = resident ? 1 : kGroupPanels;
     for (int64_t panel = share.panels.begin; panel < share.panels.end; panel += group) {
       const int64_t end = smaller(panel + group, share.panels.end);
       for (int64_t step = 0; step < x.steps; step += kChunkSteps)
         for (int64_t p = panel; p < end; ++p)
-          Path::multiply(tiles, {args.weight + p * S.panel_bytes(args.k), x, {step, smaller(step + kChunkSteps, x.steps)}, piece_blocks, scratch.sums[p - panel]},
+          Path::multiply(tiles,
+                         {args.weight + p * S.panel_bytes(args.k),
+                          x,
+                          {step, smaller(step + kChunkSteps, x.steps)},
+                          piece_blocks,
+                          scratch.sums[p - panel]},
                          scratch);
-      for (int64_t p = panel; p < end; ++p) finish_panel<S>(args, p, piece_blocks, x.rows, scratch.sums[p - panel]);
+      for (int64_t p = panel; p < end; ++p)
+        finish_panel<S>(args, p, piece_blocks, x.rows, scratch.sums[p - panel]);
     }
   }
   tiles.release();

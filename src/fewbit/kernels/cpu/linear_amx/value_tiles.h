@@ -44,13 +44,15 @@ struct ValueTiles {
     });
   }
 
-  static FB_INLINE const uint8_t* tile(const uint8_t* packed, int64_t step, const Slot& slot, int part, int half) {
+  static FB_INLINE const uint8_t* tile(const uint8_t* packed, int64_t step, const Slot& slot, int part,
+                                       int half) {
     return kDecodes ? slot.tile[part][half] : block_of<S>(packed, step) + half * kTileBytes;
   }
 
   // One step for one or two row blocks.
   template <bool two>
-  static FB_INLINE void multiply_step(Tiles& tiles, const Piece<Activations<S>>& piece, int64_t step, int64_t block, const Slot& slot) {
+  static FB_INLINE void multiply_step(Tiles& tiles, const Piece<Activations<S>>& piece, int64_t step,
+                                      int64_t block, const Slot& slot) {
     unroll<kParts>([&](auto part) FB_INLINE_LAMBDA {
       tiles.template load<6>(tile(piece.packed, step, slot, part, 0), kTileRowBytes);
       if (part == 0) tiles.template load<4>(piece.x.record(block, step), kTileRowBytes);
@@ -66,7 +68,8 @@ struct ValueTiles {
   }
 
   template <bool two>
-  static FB_INLINE void multiply_blocks(Tiles& tiles, const Piece<Activations<S>>& piece, int64_t block, bool decodes, Work& work) {
+  static FB_INLINE void multiply_blocks(Tiles& tiles, const Piece<Activations<S>>& piece, int64_t block,
+                                        bool decodes, Work& work) {
     BlockSums* sums = piece.sums + (block - piece.blocks.begin);
     constexpr int64_t stride = kHalf * sizeof(float);
     if (piece.steps.begin == 0) {
@@ -74,25 +77,29 @@ struct ValueTiles {
       if constexpr (two) tiles.template zero<2>(), tiles.template zero<3>();
     } else {
       tiles.template load<0>(sums[0].half[0], stride), tiles.template load<1>(sums[0].half[1], stride);
-      if constexpr (two) tiles.template load<2>(sums[1].half[0], stride), tiles.template load<3>(sums[1].half[1], stride);
+      if constexpr (two)
+        tiles.template load<2>(sums[1].half[0], stride), tiles.template load<3>(sums[1].half[1], stride);
     }
     Slot* slots = work.weights;
     if (decodes) decode(piece.packed, piece.steps.begin, slots[0]);
     for (int64_t step = piece.steps.begin; step < piece.steps.end; ++step) {
       const int64_t at = step - piece.steps.begin;
-      if (decodes && step + 1 < piece.steps.end) decode(piece.packed, step + 1, slots[at + 1]);  // beside the products of `step`
+      if (decodes && step + 1 < piece.steps.end)
+        decode(piece.packed, step + 1, slots[at + 1]);  // beside the products of `step`
       if (!kDecodes) prefetch_step<S>(piece.packed, step);
       multiply_step<two>(tiles, piece, step, block, slots[at]);
     }
     tiles.template store<0>(sums[0].half[0], stride), tiles.template store<1>(sums[0].half[1], stride);
-    if constexpr (two) tiles.template store<2>(sums[1].half[0], stride), tiles.template store<3>(sums[1].half[1], stride);
+    if constexpr (two)
+      tiles.template store<2>(sums[1].half[0], stride), tiles.template store<3>(sums[1].half[1], stride);
   }
 
   static void multiply(Tiles& tiles, const Piece<Activations<S>>& piece, Work& work) {
     int64_t block = piece.blocks.begin;
     for (; block + 2 <= piece.blocks.end; block += 2)
       multiply_blocks<true>(tiles, piece, block, kDecodes && block == piece.blocks.begin, work);
-    if (block < piece.blocks.end) multiply_blocks<false>(tiles, piece, block, kDecodes && block == piece.blocks.begin, work);
+    if (block < piece.blocks.end)
+      multiply_blocks<false>(tiles, piece, block, kDecodes && block == piece.blocks.begin, work);
   }
 };
 

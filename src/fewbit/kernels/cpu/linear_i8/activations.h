@@ -26,14 +26,18 @@ constexpr int kGroup = 32;
 struct Records {
   uint8_t* base;
   int64_t rows, steps;  // a step is a group of 32 k
-  int tile_rows;  // R
-  int extras;     // 4-byte fields of a row beside its scale
+  int tile_rows;        // R
+  int extras;           // 4-byte fields of a row beside its scale
 
   FB_INLINE int64_t record_bytes() const { return tile_rows * (kGroup + 4 + 4 * extras); }
   FB_INLINE int64_t tiles() const { return ceil_div(rows, tile_rows); }
-  FB_INLINE uint8_t* record(int64_t tile, int64_t group) const { return base + (tile * steps + group) * record_bytes(); }
+  FB_INLINE uint8_t* record(int64_t tile, int64_t group) const {
+    return base + (tile * steps + group) * record_bytes();
+  }
   FB_INLINE int8_t* codes(uint8_t* record) const { return reinterpret_cast<int8_t*>(record); }
-  FB_INLINE float* scales(uint8_t* record) const { return reinterpret_cast<float*>(record + tile_rows * kGroup); }
+  FB_INLINE float* scales(uint8_t* record) const {
+    return reinterpret_cast<float*>(record + tile_rows * kGroup);
+  }
   FB_INLINE void* extra(uint8_t* record, int sub) const { return scales(record) + (1 + sub) * tile_rows; }
 };
 
@@ -58,7 +62,8 @@ FB_INLINE Records records_of(const fb_linear_args& args, int64_t rows) {
 template <Scheme S, int bias, bool whole_tiles = false>
 int64_t workspace_bytes(const void* pointer, int64_t max_rows) {
   if (max_rows <= 0) return 0;
-  const Records records = records_of<S, bias, whole_tiles>(*static_cast<const fb_linear_args*>(pointer), max_rows);
+  const Records records =
+      records_of<S, bias, whole_tiles>(*static_cast<const fb_linear_args*>(pointer), max_rows);
   return records.tiles() * records.steps * records.record_bytes();
 }
 
@@ -78,7 +83,8 @@ FB_INLINE QuantizedGroup quantize_group(const float* x) {
   const f32x16 inverse = f32x16::broadcast(127.0f / largest);
   const f32x16 magic = f32x16::broadcast(0x1.8p23f);  // adding it rounds to an integer, kept in the low bits
   const f32x16 low = a * inverse + magic, high = b * inverse + magic;
-  return {as_i32(low) - as_i32(magic), as_i32(high) - as_i32(magic), largest / 127.0f, reduce_add(low - magic), reduce_add(high - magic)};
+  return {as_i32(low) - as_i32(magic), as_i32(high) - as_i32(magic), largest / 127.0f,
+          reduce_add(low - magic), reduce_add(high - magic)};
 }
 
 // Quantizes this thread's share of the (tile, group) records. Rows that pad the last tile are zeros.
@@ -98,7 +104,8 @@ FB_INLINE void quantize(const fb_linear_args& args, const Records& records, cons
       records.scales(record)[r] = q.scale;
       const float sums[2] = {subs == 1 ? q.low_sum + q.high_sum : q.low_sum, q.high_sum};
       for (int sub = 0; sub < subs; ++sub) {
-        if constexpr (bias != 0) static_cast<int32_t*>(records.extra(record, sub))[r] = -bias * static_cast<int32_t>(sums[sub]);
+        if constexpr (bias != 0)
+          static_cast<int32_t*>(records.extra(record, sub))[r] = -bias * static_cast<int32_t>(sums[sub]);
         if constexpr (S.offset) static_cast<float*>(records.extra(record, sub))[r] = q.scale * sums[sub];
       }
     }

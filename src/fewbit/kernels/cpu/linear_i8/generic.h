@@ -27,7 +27,8 @@ constexpr int kChunkTiles = 4;        // row tiles that share one decoded group:
 using Sums = float[kChunkTiles * kRecordRows][kPanel];
 
 template <Scheme S>
-FB_INLINE void add_group(const WeightGroup<S>& weight, const Records& records, uint8_t* record, int r, float* sum) {
+FB_INLINE void add_group(const WeightGroup<S>& weight, const Records& records, uint8_t* record, int r,
+                         float* sum) {
   using W = WeightGroup<S>;
   const int8_t* x = records.codes(record) + r * kGroup;
   const Floats x_scale = Floats::broadcast(records.scales(record)[r]);
@@ -36,9 +37,11 @@ FB_INLINE void add_group(const WeightGroup<S>& weight, const Records& records, u
     const int first = g * W::kStepsPerGroup;
     int32_t start = 0;
     if constexpr (dot_bias<S>() != 0) start = static_cast<const int32_t*>(records.extra(record, g))[r];
-    const Words product = dot<W::kStepsPerGroup, S.bits>(weight.codes + first, weight.low_plane + 64 * first, x + kStepBytes * first, start);
+    const Words product = dot<W::kStepsPerGroup, S.bits>(weight.codes + first, weight.low_plane + 64 * first,
+                                                         x + kStepBytes * first, start);
     s = fma(x_scale * weight.scale[g], to_f32(product), s);
-    if constexpr (S.offset) s = fma(weight.offset[g], Floats::broadcast(static_cast<const float*>(records.extra(record, g))[r]), s);
+    if constexpr (S.offset)
+      s = fma(weight.offset[g], Floats::broadcast(static_cast<const float*>(records.extra(record, g))[r]), s);
   });
   s.store(sum);
 }
@@ -54,7 +57,8 @@ FB_INLINE void chunk(const uint8_t* packed, const Records& records, Range tiles,
   for (int64_t group = 0; group < records.steps; ++group) {
     const int sub = static_cast<int>(group % S.sub_blocks());
     const uint8_t* block = packed + group / S.sub_blocks() * S.block_bytes();
-    for (int byte = 0; byte < S.sub_bytes() + 128; byte += 64) __builtin_prefetch(block + sub * S.sub_bytes() + kPrefetchBytes + byte);
+    for (int byte = 0; byte < S.sub_bytes() + 128; byte += 64)
+      __builtin_prefetch(block + sub * S.sub_bytes() + kPrefetchBytes + byte);
     for (int lane = 0; lane < kPanel; lane += kWordLanes) {
       WeightGroup<S> weight;
       weight.load(block, sub, lane);
@@ -75,10 +79,12 @@ void multiply(const fb_linear_args& args, const Records& records, const fb_worke
     for (int64_t tile = share.rows.begin; tile < share.rows.end; tile += kChunkTiles) {
       const Range tiles{tile, smaller(tile + kChunkTiles, share.rows.end)};
       chunk<S>(args.weight + panel * S.panel_bytes(args.k), records, tiles, sums);
-      const int64_t first_row = tile * records.tile_rows, end_row = smaller(tiles.end * records.tile_rows, records.rows);
+      const int64_t first_row = tile * records.tile_rows,
+                    end_row = smaller(tiles.end * records.tile_rows, records.rows);
       for (int64_t row = first_row; row < end_row; ++row)
         for (int half = 0; half < 2; ++half)
-          finish(args, row, panel * kPanel + half * kHalf, f32x16::load(sums[row - first_row] + half * kHalf));
+          finish(args, row, panel * kPanel + half * kHalf,
+                 f32x16::load(sums[row - first_row] + half * kHalf));
     }
 }
 
@@ -87,12 +93,15 @@ void run_linear_i8(const void* pointer, int32_t phase, const fb_worker* worker) 
   const fb_linear_args& args = *static_cast<const fb_linear_args*>(pointer);
   if (*args.rows <= 0) return;
   const Records records = records_of<S, dot_bias<S>()>(args, *args.rows);
-  if (phase == 0) quantize<S, dot_bias<S>()>(args, records, *worker);
-  else multiply<S>(args, records, *worker);
+  if (phase == 0)
+    quantize<S, dot_bias<S>()>(args, records, *worker);
+  else
+    multiply<S>(args, records, *worker);
 }
 
 }  // namespace fb::FB_ISA
 
-#define FB_LINEAR_I8_ROW(scheme, layout)                                                     \
-  FB_KERNEL_ISA(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(i8g32, layout))), 2,              \
-                (workspace_bytes<fb::FB_ISA::scheme, dot_bias<fb::FB_ISA::scheme>()>), run_linear_i8<fb::FB_ISA::scheme>)
+#define FB_LINEAR_I8_ROW(scheme, layout)                                               \
+  FB_KERNEL_ISA(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(i8g32, layout))), 2,        \
+                (workspace_bytes<fb::FB_ISA::scheme, dot_bias<fb::FB_ISA::scheme>()>), \
+                run_linear_i8<fb::FB_ISA::scheme>)

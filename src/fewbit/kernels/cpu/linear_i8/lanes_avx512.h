@@ -8,13 +8,15 @@ namespace fb::FB_ISA {
 using Words = i32x16;
 using Floats = f32x16;
 constexpr int kWordLanes = 16;
-constexpr bool kSignedCodes = false;  // vpdpbusd takes unsigned codes: 8-bit ones enter as code + 128, see lanes_scalar.h
+constexpr bool kSignedCodes =
+    false;  // vpdpbusd takes unsigned codes: 8-bit ones enter as code + 128, see lanes_scalar.h
 
 FB_INLINE Words byte_codes(Words word) { return word ^ Words::broadcast(static_cast<int32_t>(0x80808080u)); }
 FB_INLINE Floats load_f16_lanes(const void* p) { return load_f16(p); }
 
 using Int32Unaligned [[gnu::aligned(1), gnu::may_alias]] = int32_t;
-FB_INLINE __m512i broadcast_step(const int8_t* x, int step) {  // a load; from a general register it would take port 5
+FB_INLINE __m512i broadcast_step(const int8_t* x,
+                                 int step) {  // a load; from a general register it would take port 5
   return _mm512_set1_epi32(*reinterpret_cast<const Int32Unaligned*>(x + 4 * step));
 }
 

@@ -7,7 +7,8 @@ namespace fb::FB_ISA {
 using Words = i32x16;
 using Floats = f32x16;
 constexpr int kWordLanes = 16;
-constexpr bool kSignedCodes = false;  // 8-bit codes enter as code + 128, and the activations' sum takes 128 away again
+constexpr bool kSignedCodes =
+    false;  // 8-bit codes enter as code + 128, and the activations' sum takes 128 away again
 
 FB_INLINE Words byte_codes(Words word) { return word ^ Words::broadcast(static_cast<int32_t>(0x80808080u)); }
 FB_INLINE Floats load_f16_lanes(const void* p) { return load_f16(p); }
@@ -19,7 +20,8 @@ FB_INLINE Words dot(const Words* code, const void*, const int8_t* x, int32_t sta
   for (int step = 0; step < steps; ++step)
     for (int lane = 0; lane < 16; ++lane)
       for (int byte = 0; byte < 4; ++byte)
-        sum.v[lane] += static_cast<int32_t>(static_cast<uint32_t>(code[step].v[lane]) >> (8 * byte) & 0xff) * x[4 * step + byte];
+        sum.v[lane] += static_cast<int32_t>(static_cast<uint32_t>(code[step].v[lane]) >> (8 * byte) & 0xff) *
+                       x[4 * step + byte];
   return sum;
 }
 

@@ -21,7 +21,8 @@ template <Scheme S>
 FB_INLINE Floats load_offset(const uint8_t* block, int sub, int g, int lane) {
   if constexpr (S.two_level) {  // the scheme subtracts it
     const uint8_t* sub_offset = block + S.offsets() + (sub * (kSubBlock / S.group) + g) * kPanel + lane;
-    return load_f16_lanes(block + S.super_offsets() + 2 * lane) * Floats::broadcast(-1.0f) * to_f32(Words::load_u8(sub_offset));
+    return load_f16_lanes(block + S.super_offsets() + 2 * lane) * Floats::broadcast(-1.0f) *
+           to_f32(Words::load_u8(sub_offset));
   } else {
     return load_f16_lanes(block + S.offsets() + 2 * lane);
   }

@@ -15,9 +15,12 @@ namespace fb::FB_ISA {
 template <Scheme S>
 FB_INLINE i32x16 signed_bytes(i32x16 codes) {
   const i32x16 top = i32x16::broadcast(static_cast<int32_t>(0x80808080u));
-  if constexpr (S.bits == 8) return codes ^ top;  // came as code + 128
-  else if constexpr (S.bias == 0) return codes;
-  else return ((codes | top) - i32x16::broadcast(0x01010101 * S.bias)) ^ top;
+  if constexpr (S.bits == 8)
+    return codes ^ top;  // came as code + 128
+  else if constexpr (S.bias == 0)
+    return codes;
+  else
+    return ((codes | top) - i32x16::broadcast(0x01010101 * S.bias)) ^ top;
 }
 
 template <Scheme S>
@@ -43,15 +46,17 @@ struct ByteTiles {
     if (half == 0) prefetch_step<S>(packed, step);
     WeightGroup<S> weight;
     weight.load(block_of<S>(packed, step), sub_block_of<S>(step), half * kHalf);
-    unroll<kSteps>([&](auto i) FB_INLINE_LAMBDA { signed_bytes<S>(weight.codes[i]).store(slot.tile[half] + i * kTileRowBytes); });
+    unroll<kSteps>([&](auto i) FB_INLINE_LAMBDA {
+      signed_bytes<S>(weight.codes[i]).store(slot.tile[half] + i * kTileRowBytes);
+    });
     unroll<kGroups>([&](auto g) FB_INLINE_LAMBDA {
       weight.scale[g].store(slot.scale[half][g]);
       if constexpr (S.offset) weight.offset[g].store(slot.offset[half][g]);
     });
   }
 
-  static FB_INLINE void add_product(const float* product, const uint8_t* record, const Slot& slot, int half, int g,
-                                    f32x16 (&sum)[kBlockRows]) {
+  static FB_INLINE void add_product(const float* product, const uint8_t* record, const Slot& slot, int half,
+                                    int g, f32x16 (&sum)[kBlockRows]) {
     const float* x_scales = reinterpret_cast<const float*>(record + kBlockRows * kGroup);
     const f32x16 scale = f32x16::load(slot.scale[half][g]);
     unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA {
@@ -60,12 +65,14 @@ struct ByteTiles {
     if constexpr (S.offset) {
       const f32x16 offset = f32x16::load(slot.offset[half][g]);
       const float* x_sums = x_scales + (1 + g) * kBlockRows;
-      unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA { sum[r] = fma(offset, f32x16::broadcast(x_sums[r]), sum[r]); });
+      unroll<kBlockRows>(
+          [&](auto r) FB_INLINE_LAMBDA { sum[r] = fma(offset, f32x16::broadcast(x_sums[r]), sum[r]); });
     }
   }
 
   template <int turn>
-  static FB_INLINE void load_operands(Tiles& tiles, const uint8_t* record, const Slot& slot, int half, int g) {
+  static FB_INLINE void load_operands(Tiles& tiles, const uint8_t* record, const Slot& slot, int half,
+                                      int g) {
     tiles.template load<2 + turn>(record + g * S.group, kGroup);
     tiles.template load<4 + turn>(slot.tile[half] + g * (S.group / 4) * kTileRowBytes, kTileRowBytes);
   }
@@ -80,12 +87,14 @@ void run_linear_i8_tiles(const void* pointer, int32_t phase, const fb_worker* wo
   const fb_linear_args& args = *static_cast<const fb_linear_args*>(pointer);
   if (*args.rows <= 0) return;
   const Records records = records_of<S, 0, true>(args, *args.rows);
-  if (phase == 0) quantize<S, 0>(args, records, *worker);
-  else sweep<S, ScaledProducts<ByteTiles<S>>>(args, records, *worker);
+  if (phase == 0)
+    quantize<S, 0>(args, records, *worker);
+  else
+    sweep<S, ScaledProducts<ByteTiles<S>>>(args, records, *worker);
 }
 
 }  // namespace fb::FB_ISA
 
-#define FB_LINEAR_I8_TILES_ROW_OF(scheme, layout, isa)                                      \
-  FB_KERNEL(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(i8g32, FB_PASTE(layout, isa)))), 2,  \
+#define FB_LINEAR_I8_TILES_ROW_OF(scheme, layout, isa)                                     \
+  FB_KERNEL(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(i8g32, FB_PASTE(layout, isa)))), 2, \
             (workspace_bytes<fb::FB_ISA::scheme, 0, true>), run_linear_i8_tiles<fb::FB_ISA::scheme>)

@@ -6,11 +6,15 @@
 namespace fb::FB_ISA {
 
 // A constant repeated in both half words.
-constexpr int32_t both_halves(int low16) { return static_cast<int32_t>(static_cast<uint32_t>(low16) * 0x10001u); }
+constexpr int32_t both_halves(int low16) {
+  return static_cast<int32_t>(static_cast<uint32_t>(low16) * 0x10001u);
+}
 
 // `count` bits that lie at bit `from` of each half word, moved to bit `to`, everything else cleared.
 FB_INLINE Words move_field(Words word, int from, int to, int count) {
-  const Words moved = from > to ? shift_right(word, from - to) : from < to ? shift_left(word, to - from) : word;
+  const Words moved = from > to   ? shift_right(word, from - to)
+                      : from < to ? shift_left(word, to - from)
+                                  : word;
   return moved & Words::broadcast(both_halves(((1 << count) - 1) << to));
 }
 
@@ -21,7 +25,8 @@ template <Scheme S>
 FB_INLINE void load_codes(const uint8_t* low_plane, const uint8_t* high_plane, Words* codes) {
   constexpr int low = S.low_bits(), high = S.high_bits();
   if constexpr (low == 8) {
-    unroll<kSteps>([&](auto step) FB_INLINE_LAMBDA { codes[step] = byte_codes(Words::load(low_plane + 64 * step)); });
+    unroll<kSteps>([&](auto step)
+                       FB_INLINE_LAMBDA { codes[step] = byte_codes(Words::load(low_plane + 64 * step)); });
   } else {
     constexpr int fields = 8 / low;  // steps of a word row
     unroll<kSteps>([&](auto step) FB_INLINE_LAMBDA {
