@@ -13,9 +13,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def array_dtype(element: DType) -> np.dtype[Any]:
-    """bf16 is held as its uint16 bit pattern; i4 as int8, u6 as uint8."""
+    """bf16 is held as its uint16 bit pattern, floats of 8 bits or less as uint8; i4 as int8, u6 as uint8."""
     if element.name == "bf16":
         return np.dtype(np.uint16)
+    if element.is_float and element.bits <= 8:
+        return np.dtype(np.uint8)
     if element.is_float:
         return np.dtype(f"f{element.bits // 8}")
     return np.dtype(f"{'i' if element.kind == 'signed' else 'u'}{max(element.bits, 8) // 8}")

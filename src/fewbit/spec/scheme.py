@@ -1,11 +1,17 @@
 """A scheme is the numerics of a quantized tensor: what its bits mean, whatever file they came from.
 
-    symmetric          w = scale * code                                  i4g32
+    symmetric          w = scale * code                                  i4g32  i8channel
     zero point         w = scale * (code - zero_point)                   u4g128z
     offset             w = scale * code + offset                         u4g32o
     two-level offset   w = (super_scale * scale) * code - super_offset * offset     u4g32ot
     two-level          w = (super_scale * scale) * code                  i6g16t
+    global scale       w = (scale * global_scale) * code                 e2m1g16s (NVFP4)
+    small floats       code is the float that its bits are               e4m3b128x128, e2m1g32 (MXFP4, scale e8m0)
+    codebook           w = scale * codebook[code]                        u4g64c (NF4)
+    group index        scale of column k is that of group_index[k]       u4g128zi (activation order)
+    mask               codes where the mask is 0 are 0                   e4m3channelm (2:4 and unstructured sparsity)
     plain              w = code (a float)                                bf16
+    a family           whatever its folder's `dequantize(parts)` says    iq2_xxs, tq1_0, aqlm
 
 The scale is always the multiplier of dequantization. Rewriting an offset as a zero point is not exact, so the
 file's own form is kept.
@@ -15,10 +21,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
-from fewbit.spec.dtype import DType
+from fewbit.spec.dtype import U1, DType
+from fewbit.spec.dtype import I32 as INDEX
 from fewbit.spec.granularity import NONE, Granularity
+
+
+@dataclass(frozen=True, slots=True)
+class PartSpec:
+    """A part of a family's tensor. Each dimension is a number, or ("n" | "k", d): that axis over d, rounded up."""
+
+    role: str
+    dtype: DType
+    dims: tuple[int | tuple[str, int], ...]
+
+    def shape(self, n: int, k: int) -> tuple[int, ...]:
+        sizes = {"n": n, "k": k}
+        return tuple(d if isinstance(d, int) else -(-sizes[d[0]] // d[1]) for d in self.dims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +47,9 @@ class Scheme:
     """Element type and granularity of the codes, and the type of each further part (None: the part is absent).
 
     `super_block` is the run of K elements that share one super_scale (and super_offset) in a two-level scheme.
+    `global_scale` is one multiplier of the whole tensor. A zero point may be a float (in code units).
+    `family` names a folder of schemes/ that alone knows the numerics; then `family_parts` are all parts, and
+    `row_block` x `k_block` the tile that cannot be cut.
     """
 
     codes: DType
@@ -35,6 +59,14 @@ class Scheme:
     offset: DType | None = None
     super_scale: DType | None = None
     super_block: int = 0
+    global_scale: DType | None = None
+    codebook: DType | None = None
+    group_index: bool = False
+    mask: bool = False
+    family: str = ""
+    family_parts: tuple[PartSpec, ...] = ()
+    row_block: int = 1
+    k_block: int = 1
 
     def __post_init__(self) -> None:
         if self.zero_point and self.offset:
@@ -43,12 +75,21 @@ class Scheme:
             raise ValueError(f"granularity {self.granularity.sharing!r} and scale {self.scale} do not agree")
         if bool(self.super_scale) != bool(self.super_block):
             raise ValueError("super_scale and super_block come together")
+        if bool(self.family) != bool(self.family_parts):
+            raise ValueError("a family comes with its parts")
+        if self.group_index and self.granularity.sharing != "group":
+            raise ValueError(f"a group index needs groups, got granularity {self.granularity.sharing!r}")
 
     @property
     def name(self) -> str:
-        """Grammar: <codes>[g<k>|b<n>x<k>|tensor|channel][z|o][t], as in kernel names."""
-        form = "z" if self.zero_point else "o" if self.offset else ""
-        return f"{self.codes}{self.granularity}{form}{'t' if self.super_scale else ''}"
+        """Grammar: <codes>[g<k>|b<n>x<k>|tensor|channel][z|o][t][s][c][i][m], as in kernel names; a family's own name."""
+        if self.family:
+            return self.family
+        letters = {
+            "z": self.zero_point, "o": self.offset, "t": self.super_scale, "s": self.global_scale,
+            "c": self.codebook, "i": self.group_index, "m": self.mask,
+        }  # fmt: skip
+        return f"{self.codes}{self.granularity}{''.join(letter for letter, there in letters.items() if there)}"
 
     def __str__(self) -> str:
         return self.name
@@ -56,15 +97,28 @@ class Scheme:
     @property
     def is_plain(self) -> bool:
         """Stored as floats, with nothing to dequantize."""
-        return self.scale is None
+        return self.scale is None and not (self.family or self.mask) and self.codes.bits >= 16
 
     @property
     def block_k(self) -> int:
         """K must be a multiple of this: the largest run of elements that share any part."""
-        return max(self.super_block, self.granularity.k, 1)
+        return max(self.super_block, self.granularity.k, self.k_block, 1)
+
+    @property
+    def block_n(self) -> int:
+        """Rows can be cut at multiples of this only."""
+        return max(self.granularity.n, self.row_block, 1)
+
+    @property
+    def by_rows(self) -> bool:
+        """Every part belongs to rows, so that weights laid below one another keep their parts."""
+        shared = self.granularity.sharing == "tensor" or self.global_scale or self.codebook or self.group_index
+        return not shared and all(spec.dims[0] in (("n", 1),) for spec in self.family_parts)
 
     def part_shapes(self, n: int, k: int) -> dict[str, tuple[int, ...]]:
         """Canonical shape of every part of an n x k weight, by role."""
+        if self.family:
+            return {spec.role: spec.shape(n, k) for spec in self.family_parts}
         shapes: dict[str, tuple[int, ...]] = {"codes": (n, k)}
         if self.scale:
             shapes["scale"] = self.granularity.scale_shape(n, k)
@@ -76,31 +130,38 @@ class Scheme:
             shapes["super_scale"] = (n, -(-k // self.super_block))
             if self.offset:
                 shapes["super_offset"] = shapes["super_scale"]
+        if self.global_scale:
+            shapes["global_scale"] = (1,)
+        if self.codebook:
+            shapes["codebook"] = (1 << self.codes.bits,)
+        if self.group_index:
+            shapes["group_index"] = (k,)
+        if self.mask:
+            shapes["mask"] = (n, k)
         return shapes
 
     def part_dtypes(self) -> dict[str, DType]:
         """Element type of every part, by role, in the order of `part_shapes`."""
-        types: dict[str, DType] = {"codes": self.codes}
-        if self.scale:
-            types["scale"] = self.scale
-        if self.zero_point:
-            types["zero_point"] = self.zero_point
-        if self.offset:
-            types["offset"] = self.offset
-        if self.super_scale:
-            types["super_scale"] = self.super_scale
-            if self.offset:
-                types["super_offset"] = self.super_scale
-        return types
+        if self.family:
+            return {spec.role: spec.dtype for spec in self.family_parts}
+        types: dict[str, DType | None] = {
+            "codes": self.codes,
+            "scale": self.scale,
+            "zero_point": self.zero_point,
+            "offset": self.offset,
+            "super_scale": self.super_scale,
+            "super_offset": self.super_scale if self.offset else None,
+            "global_scale": self.global_scale,
+            "codebook": self.codebook,
+            "group_index": INDEX if self.group_index else None,
+            "mask": U1 if self.mask else None,
+        }
+        return {role: element for role, element in types.items() if element}
 
     def bits_per_weight(self, n: int = 1024, k: int = 4096) -> float:
         """Information content, without padding: bits of all parts over n*k."""
-        total = 0
-        for role, shape in self.part_shapes(n, k).items():
-            count = 1
-            for extent in shape:
-                count *= extent
-            total += count * self.part_dtypes()[role].bits
+        types = self.part_dtypes()
+        total = sum(prod(shape) * types[role].bits for role, shape in self.part_shapes(n, k).items())
         return total / (n * k)
 
 
@@ -108,8 +169,9 @@ class Scheme:
 class QuantTensor:
     """The narrow waist between formats and kernels: a weight[N, K] (or vector) as canonical parts by role.
 
-    Sub-byte codes are held one per byte (int8 for signed, uint8 for unsigned), unpacked and unbiased; plain floats are
-    the codes themselves (bf16 as uint16 bit patterns). Parts are arrays of any kind that has `shape` and `dtype`.
+    Sub-byte codes are held one per byte (int8 for signed, uint8 for unsigned), unpacked and unbiased; floats of 16 bits
+    or less that numpy lacks are bit patterns (bf16 uint16, e4m3 uint8). Parts are arrays of any kind that has `shape` and
+    `dtype`.
     """
 
     scheme: Scheme

@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from fewbit.schemes.affine.reference import spread
-from fewbit.schemes.arrays import Array, array_dtype, round_bf16, widen_bf16
+from fewbit.schemes.arrays import Array, array_dtype
+from fewbit.schemes.floats.table import narrow, widen
+from fewbit.schemes.granules import extremes
 from fewbit.spec.dtype import DType
 from fewbit.spec.scheme import QuantTensor, Scheme
 
@@ -18,9 +20,9 @@ def quantize(weight: Array, scheme: Scheme) -> QuantTensor:
     """weight: f32 [N, K], K a multiple of the scheme's block."""
     weight = np.ascontiguousarray(weight, np.float32)
     n, k = weight.shape
-    if k % scheme.block_k:
+    if k % scheme.block_k and (scheme.super_scale or scheme.granularity.sharing == "group"):
         raise ValueError(f"K={k} is not a multiple of {scheme.block_k}, the block of scheme {scheme}")
-    low, high = _extremes(weight, scheme)
+    low, high = extremes(weight, scheme.granularity)
     parts: dict[str, Array] = {}
     zero: Array = np.zeros((1, 1), np.float32)
     if scheme.offset or scheme.zero_point:
@@ -44,7 +46,8 @@ def quantize(weight: Array, scheme: Scheme) -> QuantTensor:
             np.rint(scheme.codes.lowest - low * inverse), scheme.codes.lowest, scheme.codes.highest
         )
         parts["zero_point"] = point.astype(array_dtype(scheme.zero_point))
-        steps = weight * spread(inverse, n, k, scheme.granularity) + spread(point, n, k, scheme.granularity)
+        steps = weight * spread(inverse, n, k, scheme.granularity)
+        steps = steps + spread(point.astype(np.float32), n, k, scheme.granularity)
     else:
         shift = spread(zero, n, k, scheme.granularity) if scheme.offset else zero
         steps = (weight - shift) * spread(inverse, n, k, scheme.granularity)
@@ -53,30 +56,11 @@ def quantize(weight: Array, scheme: Scheme) -> QuantTensor:
     return QuantTensor(scheme, (n, k), parts)
 
 
-def _extremes(weight: Array, scheme: Scheme) -> tuple[Array, Array]:
-    """Least and largest weight of every granule, in the shape of the scale part."""
-    n, k = weight.shape
-    match scheme.granularity.sharing:
-        case "tensor":
-            return weight.min().reshape(1), weight.max().reshape(1)
-        case "channel":
-            return weight.min(axis=1, keepdims=True), weight.max(axis=1, keepdims=True)
-        case "group":
-            runs = weight.reshape(n, k // scheme.granularity.k, scheme.granularity.k)
-            return runs.min(axis=2), runs.max(axis=2)
-        case other:
-            raise ValueError(f"round to nearest has no rule for granularity {other!r} of scheme {scheme}")
-
-
 def _store(values: Array, element: DType | None) -> tuple[Array, Array]:
     """A float part as stored, and the f32 that its readers see."""
     assert element is not None
-    if element.name == "bf16":
-        bits = round_bf16(values)
-        return bits, widen_bf16(bits)
-    with np.errstate(over="ignore"):
-        stored = values.astype(array_dtype(element))
-    return stored, stored.astype(np.float32)
+    stored = narrow(values, element)
+    return stored, widen(stored, element)
 
 
 def _two_level(values: Array, element: DType | None, scheme: Scheme) -> tuple[Array, Array, Array]:

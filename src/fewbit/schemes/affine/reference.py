@@ -1,10 +1,14 @@
-"""What affine codes mean, in f32, in the one order of operations that every bitwise kernel follows.
+"""What codes with a scale mean, in f32, in the one order of operations that every bitwise kernel follows.
 
-    one level    w = code * scale [+ offset]                                              symmetric, offset
-                 w = (code - zero_point) * scale                                          zero point
-    two levels   w = code * (super_scale * scale) [- super_offset * offset]
+    one level    w = value * scale [+ offset]                                             symmetric, offset
+                 w = (value - zero_point) * scale                                         zero point
+    two levels   w = value * (super_scale * scale) [- super_offset * offset]
+    global       w = value * (scale * global_scale)
 
-f16 has 11 significant bits, a sub-scale at most 8, a code at most 8: with the widths of the known schemes every product
+value is the code of an integer type, the number of a small float's code, or codebook[code]; where a mask is 0, it is 0.
+A group index names the group of every column; without it column k belongs to group k // length.
+
+f16 has 11 significant bits, a sub-scale at most 8, a code at most 8: with the widths of GGUF's schemes every product
 here is exact in f32 (at most 24 bits), so only the one addition rounds, and `fma(code, scale, offset)` gives the same bits.
 """
 
@@ -12,7 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fewbit.schemes.arrays import Array, widen_bf16
+from fewbit.schemes.arrays import Array
+from fewbit.schemes.floats.table import widen
 from fewbit.spec.granularity import Granularity
 from fewbit.spec.scheme import QuantTensor
 
@@ -20,26 +25,33 @@ from fewbit.spec.scheme import QuantTensor
 def dequantize(tensor: QuantTensor) -> Array:
     """f32 [N, K]."""
     scheme, (n, k), parts = tensor.scheme, tensor.shape, tensor.parts
-    scale = _f32(parts["scale"], scheme.scale.name if scheme.scale else "")
-    if scheme.super_scale:
-        per_super = scheme.super_block // scheme.granularity.k
-        scale = scale * np.repeat(_f32(parts["super_scale"], scheme.super_scale.name), per_super, axis=1)
-    codes = parts["codes"].astype(np.float32)
+    types, index = scheme.part_dtypes(), parts.get("group_index")
+
+    def number(role: str) -> Array:
+        return widen(parts[role], types[role])
+
+    weight: Array = number("codebook")[parts["codes"]] if scheme.codebook else number("codes")
     if scheme.zero_point:
-        codes -= spread(_f32(parts["zero_point"], scheme.zero_point.name), n, k, scheme.granularity)
-    codes *= spread(scale, n, k, scheme.granularity)
-    if scheme.offset:
-        offset = _f32(parts["offset"], scheme.offset.name)
+        weight -= spread(number("zero_point"), n, k, scheme.granularity, index)
+    if scheme.scale:
+        scale = number("scale")
         if scheme.super_scale:
-            offset = -(
-                offset * np.repeat(_f32(parts["super_offset"], scheme.super_scale.name), per_super, axis=1)
-            )
-        codes += spread(offset, n, k, scheme.granularity)
-    weight: Array = codes
+            per_super = scheme.super_block // scheme.granularity.k
+            scale = scale * np.repeat(number("super_scale"), per_super, axis=1)[:, : scale.shape[1]]
+        if scheme.global_scale:
+            scale = scale * number("global_scale")
+        weight *= spread(scale, n, k, scheme.granularity, index)
+    if scheme.offset:
+        offset = number("offset")
+        if scheme.super_scale:
+            offset = -(offset * np.repeat(number("super_offset"), per_super, axis=1)[:, : offset.shape[1]])
+        weight += spread(offset, n, k, scheme.granularity, index)
+    if scheme.mask:
+        weight = np.where(parts["mask"] != 0, weight, np.float32(0))
     return weight
 
 
-def spread(part: Array, n: int, k: int, granularity: Granularity) -> Array:
+def spread(part: Array, n: int, k: int, granularity: Granularity, group_index: Array | None = None) -> Array:
     """A part at its granularity as an array that broadcasts to [n, k]."""
     match granularity.sharing:
         case "tensor":
@@ -47,13 +59,11 @@ def spread(part: Array, n: int, k: int, granularity: Granularity) -> Array:
         case "channel" | "token":
             return part.reshape(n, 1)
         case "group":
+            if group_index is not None:
+                by_column: Array = part[:, group_index]
+                return by_column
             return np.repeat(part, granularity.k, axis=1)[:, :k]
         case "block":
             return np.repeat(np.repeat(part, granularity.n, axis=0)[:n], granularity.k, axis=1)[:, :k]
         case _:
             raise ValueError(f"granularity {granularity.sharing!r} has no parts to spread")
-
-
-def _f32(part: Array, name: str) -> Array:
-    wide: Array = widen_bf16(part) if name == "bf16" else part.astype(np.float32)
-    return wide

@@ -1,0 +1,64 @@
+"""What a layer does beside multiplying by its weight: declared here, so that a method applies it or refuses it by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fewbit.spec.dtype import DType
+from fewbit.spec.granularity import Granularity
+
+
+@dataclass(frozen=True, slots=True)
+class InputQuant:
+    """How the producer quantized activations. Granularity: tensor, token, or group along K.
+
+    `scale`, `zero_point` and `global_scale` are names of auxiliary tensors of the checkpoint (static; the scale multiplies
+    when dequantizing); "" means that they are computed from the activations (dynamic) or that there are none.
+    """
+
+    codes: DType
+    granularity: Granularity
+    scale: str = ""
+    zero_point: str = ""
+    global_scale: str = ""
+    scale_dtype: DType | None = None  # in which a dynamic scale is rounded, e8m0 for MX
+
+    @property
+    def is_static(self) -> bool:
+        return bool(self.scale)
+
+    def __str__(self) -> str:
+        return f"{self.codes}{self.granularity} {'static' if self.is_static else 'dynamic'}"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerQuant:
+    """Names of auxiliary tensors, by what the layer does with them; "" = nothing of the kind.
+
+    y = post_rotation( W (pre_rotation( pre_scale * x )) ) + bias + low_rank[1] (low_rank[0] x)
+
+    input_quant     leaving activations in 16 bits is more exact and always right, so a method need not follow it
+    pre_scale       f [K]: multiplies activations (AWQ, SmoothQuant)
+    pre_rotation    f [b, b]: multiplies each run of b activations (Hadamard); post_rotation the same on outputs
+    quant_bias      i32 [N]: correction that only a kernel with static input quantization adds
+    low_rank        two matrices [r, K], [N, r]
+    """
+
+    input_quant: InputQuant | None = None
+    pre_scale: str = ""
+    pre_rotation: str = ""
+    post_rotation: str = ""
+    quant_bias: str = ""
+    low_rank: tuple[str, str] | None = None
+
+    def demands(self) -> Iterator[tuple[str, str]]:
+        """(field, tensor) of all that changes the layer's result even with 16-bit activations: applied or refused."""
+        for field in ("pre_scale", "pre_rotation", "post_rotation"):
+            if name := getattr(self, field):
+                yield field, name
+        if self.low_rank:
+            yield "low_rank", self.low_rank[0]
+
+
+NO_LAYER_QUANT = LayerQuant()
