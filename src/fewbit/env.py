@@ -62,6 +62,13 @@ def cpu_list(text: str) -> tuple[int, ...]:
     return tuple(cpus)
 
 
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if not path.is_dir():
+        raise ValueError("the path of an existing folder")
+    return path
+
+
 def _file(text: str) -> Path:
     path = Path(text)
     if not path.is_file():
@@ -91,5 +98,11 @@ LIBRARY: Variable[Path | None] = Variable(
 API_KEY: Variable[str | None] = Variable(
     "FEWBIT_API_KEY", None, "key that the server demands as a bearer token on every route but /health", str
 )
+ORACLES: Variable[Path | None] = Variable(
+    "FEWBIT_ORACLES",
+    None,
+    "folder of checkpoints that other tools wrote, with reference weights, for the tests; default ../shared/oracles",
+    _folder,
+)
 
-VARIABLES: tuple[Variable[Any], ...] = (FEATURES, THREADS, CPUS, LIBRARY, API_KEY)
+VARIABLES: tuple[Variable[Any], ...] = (FEATURES, THREADS, CPUS, LIBRARY, API_KEY, ORACLES)

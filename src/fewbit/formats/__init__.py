@@ -6,21 +6,25 @@ from pathlib import Path
 
 from fewbit.formats.checkpoint import Checkpoint
 from fewbit.formats.sniff import sniff
+from fewbit.spec.refusal import CheckpointError
 
 __all__ = ["open_checkpoint"]
 
 
-def open_checkpoint(path: Path) -> Checkpoint:
+def open_checkpoint(path: Path, quantization: str = "") -> Checkpoint:
     """Open a GGUF file or a Hugging Face folder by what it holds, not by its name; CheckpointError when refused.
 
-    Headers, metadata and tokenizer are read and checked; tensor data is not touched.
+    Headers, metadata and tokenizer are read and checked; tensor data is not touched. `quantization` names the format that
+    the checkpoint must be in.
     """
-    match sniff(path):
-        case "gguf":
-            from fewbit.formats.gguf import open_gguf
+    if sniff(path) == "gguf":
+        from fewbit.formats.gguf import open_gguf
 
-            return open_gguf(path)
-        case "plain":
-            from fewbit.formats.plain import open_plain
+        if quantization not in ("", "gguf"):
+            raise CheckpointError(
+                f"{path}: is in the format 'gguf', but --quantization says {quantization!r}; leave the option out"
+            )
+        return open_gguf(path)
+    from fewbit.formats.folder.open import open_folder
 
-            return open_plain(path)
+    return open_folder(path, quantization)

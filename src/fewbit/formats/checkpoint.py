@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from fewbit.spec.layer_quant import NO_LAYER_QUANT, LayerQuant
 from fewbit.spec.scheme import QuantTensor, Scheme
 
 
@@ -14,7 +15,8 @@ from fewbit.spec.scheme import QuantTensor, Scheme
 class TensorInfo:
     """One tensor. `name` is canonical (`model.layers.0.self_attn.q_proj.weight`), `disk_name` the file's own.
 
-    `shape` is canonical too: [N, K] for a matrix, whatever order the file writes its extents in.
+    `shape` is canonical too: [N, K] for a matrix, whatever order the file writes its extents in. `bytes_on_disk` counts all
+    parts; `disk_name` and `file` are those of the codes. `layer`: what the layer does beside multiplying.
     """
 
     name: str
@@ -23,6 +25,7 @@ class TensorInfo:
     scheme: Scheme
     bytes_on_disk: int
     file: Path
+    layer: LayerQuant = NO_LAYER_QUANT
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ import numpy as np
 from fewbit.schemes.arrays import Array
 from fewbit.spec.refusal import CheckpointError
 
+COLUMN_BYTES = 1 << 20  # read at a time when columns are cut out of whole rows
+
 
 class CheckedFile:
     """A regular file, opened once. Every read is inside the size it had at opening, or refused."""
@@ -51,8 +53,34 @@ class CheckedFile:
             )
         self._check_unchanged(what)
         out: Array = np.empty(count, np.uint8)
+        self._fill(out, offset, what)
+        return out
+
+    def read_columns(self, offset: int, width: int, stride: int, count: int, what: str) -> Array:
+        """uint8 [count, width]: `width` bytes from `offset`, from `offset + stride`, and so on."""
+        if 2 * width >= stride:  # most of the bytes are wanted anyway
+            out: Array = np.empty((count, width), np.uint8)
+            step = max(1, COLUMN_BYTES // stride)
+            for row in range(0, count, step):
+                rows = min(step, count - row)
+                raw = self.read(offset + row * stride, (rows - 1) * stride + width, what)
+                out[row : row + rows] = np.lib.stride_tricks.as_strided(raw, (rows, width), (stride, 1))
+            return out
+        last = offset + (count - 1) * stride + width
+        if offset < 0 or min(count, width) <= 0 or last > self.size:
+            raise CheckpointError(
+                f"{self.path}: {what} needs bytes {offset} to {last}, but the file has {self.size}; "
+                "it is truncated or corrupt, fetch it again"
+            )
+        self._check_unchanged(what)
+        out = np.empty((count, width), np.uint8)
+        for row in range(count):
+            self._fill(out[row], offset + row * stride, what)
+        return out
+
+    def _fill(self, out: Array, offset: int, what: str) -> None:
         view = memoryview(out)  # type: ignore[arg-type]
-        done = 0
+        count, done = out.size, 0
         while done < count:
             try:
                 got = os.preadv(self._fd, [view[done:]], offset + done)
@@ -66,7 +94,6 @@ class CheckedFile:
                     "it was truncated after it was opened, open it again"
                 )
             done += got
-        return out
 
     def _check_unchanged(self, what: str) -> None:
         if self._fd < 0:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
 from fewbit.schemes.arrays import Array
+from fewbit.schemes.floats.table import values
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import QuantTensor
 
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 _EXPONENTS = {"f32": (np.uint32, 0x7F800000), "f16": (np.uint16, 0x7C00), "bf16": (np.uint16, 0x7F80)}
 
 
-def check_finite(tensor: QuantTensor, file: Path, disk_name: str, first_row: int) -> None:
-    """Raises CheckpointError naming file, tensor, part and row."""
+def check_finite(
+    tensor: QuantTensor, file: Path, disk_name: str, first_row: int, part_names: Mapping[str, str] = NO_NAMES
+) -> None:
+    """Raises CheckpointError naming file, tensor, part and row. `part_names`: of roles that are tensors of their own."""
     for role, element in tensor.scheme.part_dtypes().items():
+        part: Array = tensor.parts[role]
+        if element.is_float and element.bits <= 8:
+            _check_small(part, element.name, file, part_names.get(role, disk_name), role)
         if element.name not in _EXPONENTS:
             continue
-        part: Array = tensor.parts[role]
         bits_type, exponent = _EXPONENTS[element.name]
         bits = part.view(bits_type)
         # Shifting the sign out makes every non-finite value larger than every finite one: one pass and a maximum.
@@ -31,9 +39,19 @@ def check_finite(tensor: QuantTensor, file: Path, disk_name: str, first_row: int
                 value = "a NaN" if np.isnan(_value(piece[tuple(bad)], element.name)) else "an infinite"
                 at = f"row {row}" + (f", column {int(bad[1])}" if len(bad) > 1 else "")
                 raise CheckpointError(
-                    f"{file}: tensor {disk_name!r} has {value} {what} at {at}, expected finite numbers; the checkpoint "
+                    f"{file}: tensor {part_names.get(role, disk_name)!r} has {value} {what} at {at}, expected finite numbers; the checkpoint "
                     "is broken, fetch or convert it again"
                 )
+
+
+def _check_small(part: Array, name: str, file: Path, disk_name: str, role: str) -> None:
+    wrong = np.flatnonzero(~np.isfinite(values(name)))
+    if wrong.size and np.isin(part, wrong).any():
+        at = tuple(int(i) for i in np.argwhere(np.isin(part, wrong))[0])
+        raise CheckpointError(
+            f"{file}: tensor {disk_name!r} has the {name} code {part[at]:#04x} at {list(at)}, which is no finite number, as "
+            f"a {'weight' if role == 'codes' else role}; the checkpoint is broken, fetch or convert it again"
+        )
 
 
 def _value(bits: Array, name: str) -> float:

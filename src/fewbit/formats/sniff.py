@@ -15,8 +15,8 @@ SAFE_ALTERNATIVE = (
 )
 
 
-def sniff(path: Path) -> Literal["gguf", "plain"]:
-    """`gguf` for a GGUF file, `plain` for a Hugging Face folder or a safetensors file inside one."""
+def sniff(path: Path) -> Literal["gguf", "folder"]:
+    """`gguf` for a GGUF file, `folder` for a Hugging Face folder or a safetensors file inside one."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -57,10 +57,10 @@ def sniff(path: Path) -> Literal["gguf", "plain"]:
     )
 
 
-def _sniff_folder(path: Path) -> Literal["gguf", "plain"]:
+def _sniff_folder(path: Path) -> Literal["gguf", "folder"]:
     names = sorted(entry.name for entry in os.scandir(path))
     if any(name.endswith((".safetensors", ".safetensors.index.json")) for name in names):
-        return "plain"
+        return "folder"
     ggufs = [name for name in names if name.endswith(".gguf")]
     if ggufs:
         raise CheckpointError(f"{path}: is a folder with GGUF files; give one file: {', '.join(ggufs[:5])}")

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
 
 from fewbit.kernels.selector import Selector
 from fewbit.layers.spec import EmbeddingSpec, LinearSpec, TensorSpec
 from fewbit.spec.cell import Cell, Choice
-from fewbit.spec.refusal import RefusedError
+from fewbit.spec.layer_quant import NO_LAYER_QUANT, LayerQuant
+from fewbit.spec.refusal import Refusal, RefusedError
 from fewbit.spec.scheme import Scheme
+
+NO_LAYERS: Mapping[str, LayerQuant] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +48,41 @@ class EmbeddingMethod:
 
 
 def choose_linear(
-    spec: LinearSpec, schemes: Mapping[str, Scheme], selector: Selector, activations: str = "auto"
+    spec: LinearSpec,
+    schemes: Mapping[str, Scheme],
+    selector: Selector,
+    activations: str = "auto",
+    layers: Mapping[str, LayerQuant] = NO_LAYERS,
 ) -> LinearMethod:
-    """Weights of one scheme are merged, others stay side by side; RefusedError names the tensors that nothing serves.
+    """Weights of one scheme whose parts belong to rows are merged, others stay side by side; RefusedError names the tensors
+    that nothing serves, or whose layer does what nothing here applies.
 
     With activations "8", a scheme without an 8-bit row keeps 16 bits, and the method's notes say so.
     """
     blocks: list[Block] = []
     notes: list[str] = []
+    for weight in spec.weights:
+        _refuse_demands(weight.name, layers.get(weight.name, NO_LAYER_QUANT))
     pairs = zip(spec.weights, spec.biases, strict=True)
-    for scheme, group in groupby(pairs, key=lambda pair: schemes[pair[0].name]):
+
+    def together(pair: tuple[TensorSpec, TensorSpec | None]) -> tuple[Scheme, str]:
+        scheme = schemes[pair[0].name]
+        return scheme, "" if scheme.by_rows else pair[0].name
+
+    for (scheme, _), group in groupby(pairs, key=together):
         weights, biases = zip(*group, strict=True)
         n = sum(weight.shape[0] for weight in weights)
         choice, note = _choose(", ".join(w.name for w in weights), scheme, n, spec.k, selector, activations)
         blocks.append(Block(weights, biases, scheme, n, spec.k, choice))
         notes += [note] if note else []
     return LinearMethod(spec, tuple(blocks), tuple(notes))
+
+
+def _refuse_demands(name: str, layer: LayerQuant) -> None:
+    """What a layer does beside multiplying must be applied, and no method here does that yet."""
+    for field, tensor in layer.demands():
+        hint = f"the layer's result depends on the tensor {tensor!r}; fold it into the weights before converting"
+        raise RefusedError(name, (Refusal("layer quantization", field, (), hint),))
 
 
 def _choose(

@@ -6,6 +6,7 @@ The format's `read` refuses rows that hold a NaN or an infinity, so every piece 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import lcm
 
 import numpy as np
 
@@ -62,10 +63,8 @@ class Stream:
     def _pack(self, block: Block) -> PackedTensor:
         layout = self.backend.layout(block.choice.layout, block.scheme)
         packer = self.backend.packer(layout, block.n, block.k)
-        step = (
-            max(PIECE_BYTES // max(block.k * max(block.scheme.codes.bits, 8) // 8, 1) // PANEL_ROWS, 1)
-            * PANEL_ROWS
-        )
+        cut = lcm(PANEL_ROWS, block.scheme.block_n)
+        step = max(PIECE_BYTES // max(block.k * max(block.scheme.codes.bits, 8) // 8, 1) // cut, 1) * cut
         for start in range(0, block.n, step):
             packer.add(
                 _join([self._read(*part) for part in _rows(block.weights, start, min(start + step, block.n))])

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from fewbit.spec.dtype import U1, DType
 from fewbit.spec.dtype import I32 as INDEX
+from fewbit.spec.dtype import U1, DType
 from fewbit.spec.granularity import NONE, Granularity
 
 
@@ -89,7 +89,9 @@ class Scheme:
             "z": self.zero_point, "o": self.offset, "t": self.super_scale, "s": self.global_scale,
             "c": self.codebook, "i": self.group_index, "m": self.mask,
         }  # fmt: skip
-        return f"{self.codes}{self.granularity}{''.join(letter for letter, there in letters.items() if there)}"
+        return (
+            f"{self.codes}{self.granularity}{''.join(letter for letter, there in letters.items() if there)}"
+        )
 
     def __str__(self) -> str:
         return self.name
@@ -112,7 +114,9 @@ class Scheme:
     @property
     def by_rows(self) -> bool:
         """Every part belongs to rows, so that weights laid below one another keep their parts."""
-        shared = self.granularity.sharing == "tensor" or self.global_scale or self.codebook or self.group_index
+        shared = (
+            self.granularity.sharing == "tensor" or self.global_scale or self.codebook or self.group_index
+        )
         return not shared and all(spec.dims[0] in (("n", 1),) for spec in self.family_parts)
 
     def part_shapes(self, n: int, k: int) -> dict[str, tuple[int, ...]]:

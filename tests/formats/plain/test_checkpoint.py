@@ -12,9 +12,9 @@ from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
 from fewbit.formats import open_checkpoint
+from fewbit.formats.folder.keys import MODEL_TYPES
 from fewbit.formats.gguf.fixture import tiny_gguf
 from fewbit.formats.plain.fixture import tiny_folder
-from fewbit.formats.plain.keys import MODEL_TYPES
 from fewbit.formats.tiny import CHAT_TEMPLATE, tiny_config, tiny_weights
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.reference import quantize

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fewbit.formats.folder.writer import safetensors_bytes, with_header, write_json, write_weights
 from fewbit.formats.tiny import CHAT_TEMPLATE, CONTROL_TOKENS, tiny_config, tiny_vocabulary, tiny_weights
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.plain.reference import quantize
-from fewbit.spec.scheme import QuantTensor
 
-_DTYPES = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
-
-
-def safetensors_bytes(tensors: Mapping[str, QuantTensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
-    data = b""
-    for name, tensor in tensors.items():
-        raw = tensor.parts["codes"].tobytes()
-        header[name] = {"dtype": _DTYPES[tensor.scheme.name], "shape": list(tensor.shape),
-                        "data_offsets": [len(data), len(data) + len(raw)]}  # fmt: skip
-        data += raw
-    return with_header(json.dumps(header).encode(), data)
-
-
-def with_header(header: bytes, data: bytes) -> bytes:
-    """Header text, right or wrong, and data as a safetensors file."""
-    return len(header).to_bytes(8, "little") + header + data
+__all__ = [
+    "safetensors_bytes",
+    "tiny_folder",
+    "tokenizer_json",
+    "with_header",
+    "write_tiny_files",
+    "write_weights",
+]
 
 
 def tiny_folder(
@@ -44,31 +33,19 @@ def tiny_folder(
     config = tiny_config(model_type, **changes)
     weights = {name: quantize(w, SCHEMES[scheme]) for name, w in tiny_weights(config, seed).items()}
     write_weights(folder, weights, shards)
-    _write_json(folder / "config.json", {**config, "bos_token_id": 1, "eos_token_id": 2})
-    _write_json(folder / "tokenizer.json", tokenizer_json())
-    _write_json(
-        folder / "tokenizer_config.json",
-        {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "chat_template": CHAT_TEMPLATE},
-    )
-    _write_json(folder / "generation_config.json", {"bos_token_id": 1, "eos_token_id": [2, 0]})
+    write_tiny_files(folder, config)
     return folder
 
 
-def write_weights(folder: Path, weights: Mapping[str, QuantTensor], shards: int = 1) -> None:
-    if shards == 1:
-        (folder / "model.safetensors").write_bytes(safetensors_bytes(weights, {"format": "pt"}))
-        return
-    names = list(weights)
-    weight_map: dict[str, str] = {}
-    for shard in range(shards):
-        part = {name: weights[name] for name in names[shard::shards]}
-        file = f"model-{shard + 1:05d}-of-{shards:05d}.safetensors"
-        (folder / file).write_bytes(safetensors_bytes(part, {"format": "pt"}))
-        weight_map |= dict.fromkeys(part, file)
-    size = sum(w.parts["codes"].nbytes for w in weights.values())
-    _write_json(
-        folder / "model.safetensors.index.json", {"metadata": {"total_size": size}, "weight_map": weight_map}
+def write_tiny_files(folder: Path, config: dict[str, Any]) -> None:
+    """config.json, tokenizer and the rest of a tiny model, whatever the format of its weights."""
+    write_json(folder / "config.json", {**config, "bos_token_id": 1, "eos_token_id": 2})
+    write_json(folder / "tokenizer.json", tokenizer_json())
+    write_json(
+        folder / "tokenizer_config.json",
+        {"bos_token": "<|im_start|>", "eos_token": "<|im_end|>", "chat_template": CHAT_TEMPLATE},
     )
+    write_json(folder / "generation_config.json", {"bos_token_id": 1, "eos_token_id": [2, 0]})
 
 
 def tokenizer_json() -> dict[str, Any]:
@@ -87,7 +64,3 @@ def tokenizer_json() -> dict[str, Any]:
                   "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
                   "vocab": {token: i for i, token in enumerate(tokens)}, "merges": [pair.split(" ") for pair in merges]},
     }  # fmt: skip
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1), encoding="utf-8")

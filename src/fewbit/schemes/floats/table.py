@@ -28,7 +28,9 @@ def values(name: str) -> Array:
         mantissa = codes & ((1 << mantissa_bits) - 1)
         exponent = (codes >> mantissa_bits) & ((1 << exponent_bits) - 1)
         hidden = np.where(exponent > 0, 1 << mantissa_bits, 0)  # subnormals have none, and the exponent of 1
-        size = np.ldexp((mantissa + hidden).astype(np.float64), np.maximum(exponent, 1) - bias - mantissa_bits)
+        size = np.ldexp(
+            (mantissa + hidden).astype(np.float64), np.maximum(exponent, 1) - bias - mantissa_bits
+        )
         table = np.where(codes >> (exponent_bits + mantissa_bits), -size, size).astype(np.float32)
         if name == "e4m3":
             table[[0x7F, 0xFF]] = np.nan

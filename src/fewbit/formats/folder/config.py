@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from fewbit.formats.plain.keys import CORE, HARMLESS, MODEL_TYPES, NEUTRAL, Key, ModelType
-from fewbit.formats.plain.rope import rope
+from fewbit.formats.folder.keys import CORE, HARMLESS, MODEL_TYPES, NEUTRAL, UNSERVED, Key, ModelType
+from fewbit.formats.folder.rope import rope
 from fewbit.spec.refusal import CheckpointError
 
 
@@ -35,8 +36,19 @@ class Reader:
             )
         return value
 
+    def all(self, keys: Mapping[str, Key], harmless: Collection[str], what: str) -> dict[str, Any]:
+        """Every declared key's value; a key that is neither declared nor harmless is an error. `what` ends the sentence."""
+        unknown = sorted(self.values.keys() - keys.keys() - set(harmless))
+        if unknown:
+            self.fail(
+                f"key {unknown[0]!r} is unknown for {what}; it may change the numbers, so it is not read"
+            )
+        return {name: self.get(name, key) for name, key in keys.items()}
+
 
 def read_config(reader: Reader) -> dict[str, Any]:
+    if reader.values.get("model_type") in UNSERVED:
+        return reader.values
     family = _family(reader)
     declared = {**CORE, **family.keys}
     unknown = sorted(reader.values.keys() - declared.keys() - HARMLESS - NEUTRAL.keys())
@@ -59,11 +71,6 @@ def read_config(reader: Reader) -> dict[str, Any]:
 
 
 def _family(reader: Reader) -> ModelType:
-    quantization = reader.values.get("quantization_config") or reader.values.get("compression_config")
-    if quantization is not None:
-        method = quantization.get("quant_method") if isinstance(quantization, dict) else None
-        reader.fail(f"is quantized with the format {method or 'without a name'!r}, which is not supported yet; "
-                    "give a plain (BF16, F16, F32) checkpoint or a GGUF file")  # fmt: skip
     if "auto_map" in reader.values:
         reader.fail("key 'auto_map' asks for code from the checkpoint, which fewbit never runs")
     name = reader.get("model_type", CORE["model_type"])
@@ -116,7 +123,7 @@ def _check_windows(reader: Reader, config: dict[str, Any], family: ModelType) ->
 _EXPECTED = {
     "count": "a whole number from 1 to 2^31 - 1", "positive": "a finite number above 0", "number": "a finite number",
     "bool": "true or false", "string": "a string", "ids": "a token id or a list of them", "object": "an object",
-    "strings": "a list of strings",
+    "strings": "a list of strings", "whole": "a whole number", "any": "a value",
 }  # fmt: skip
 
 
@@ -125,6 +132,10 @@ def _is(value: Any, kind: str) -> bool:
     match kind:
         case "count":
             return whole and 0 < value < 1 << 31
+        case "whole":
+            return whole
+        case "any":
+            return True
         case "positive":
             return (whole or isinstance(value, float)) and 0 < value < math.inf
         case "number":

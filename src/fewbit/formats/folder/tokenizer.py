@@ -7,7 +7,7 @@ from typing import Any
 
 from fewbit.formats.checkpoint import TokenizerFiles
 from fewbit.formats.files import CheckedFile
-from fewbit.formats.plain.folder import MAX_JSON_BYTES, member
+from fewbit.formats.folder.members import MAX_JSON_BYTES, member
 from fewbit.formats.strict_json import parse, read_object
 from fewbit.spec.refusal import CheckpointError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["count", "positive", "number", "bool", "string", "ids", "object", "strings"]
+Kind = Literal["count", "positive", "number", "bool", "string", "ids", "object", "strings", "whole", "any"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +94,6 @@ MODEL_TYPES: dict[str, ModelType] = {
         ),
     )
 }
+
+UNSERVED = frozenset({"qwen3_moe", "gpt_oss", "deepseek_v3"})
+"""Model types whose tensors are read and checked, but which no family serves yet; the family checks their config."""

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fewbit.formats.plain.config import Reader
+    from fewbit.formats.folder.config import Reader
 
 # Key of each kind of scaling: is it required?
 KINDS: dict[str, dict[str, bool]] = {

@@ -5,34 +5,90 @@ header length u64 | header JSON {"name": {"dtype", "shape", "data_offsets": [beg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.strict_json import parse
-from fewbit.schemes.plain import scheme as plain
+from fewbit.schemes.arrays import Array, array_dtype
+from fewbit.spec import dtype
+from fewbit.spec.dtype import DType
 from fewbit.spec.refusal import CheckpointError
-from fewbit.spec.scheme import Scheme
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 MAX_DIMS = 8
 MAX_ELEMS = 1 << 62
-SCHEMES: dict[str, Scheme] = {"F32": plain.F32, "F16": plain.F16, "BF16": plain.BF16}
-OTHER_DTYPES = frozenset({
-    "BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F64", "C64", "F4", "F6_E2M3", "F6_E3M2",
-    "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ",
-})  # fmt: skip
+DTYPES: dict[str, DType] = {
+    "F64": dtype.F64, "F32": dtype.F32, "F16": dtype.F16, "BF16": dtype.BF16,
+    "F8_E4M3": dtype.E4M3, "F8_E5M2": dtype.E5M2, "F8_E8M0": dtype.E8M0, "F8_E4M3FNUZ": dtype.E4M3FNUZ,
+    "F8_E5M2FNUZ": dtype.E5M2FNUZ, "F6_E2M3": dtype.E2M3, "F6_E3M2": dtype.E3M2, "F4": dtype.E2M1,
+    "I64": dtype.I64, "I32": dtype.I32, "I16": dtype.I16, "I8": dtype.I8, "U64": dtype.U64, "U32": dtype.U32,
+    "U16": dtype.U16, "U8": dtype.U8, "BOOL": dtype.U8,
+}  # fmt: skip
+UNREADABLE = frozenset({"C64"})
+PLAIN = ("F32", "F16", "BF16")
 
 
 @dataclass(frozen=True, slots=True)
 class DiskTensor:
-    """`start` counts from the beginning of the file."""
+    """A tensor as written. `start` counts from the beginning of `file`; `kind` is the container's own name of the type.
+
+    Arrays come in the type that canonical parts use (bf16 as uint16, FP8 as uint8); types below 8 bits come as the bytes of
+    a row, uint8 [rows, bytes].
+    """
 
     name: str
-    scheme: Scheme
+    kind: str
     shape: tuple[int, ...]
     start: int
     bytes: int
+    file: CheckedFile = field(repr=False)
+
+    @property
+    def dtype(self) -> DType:
+        return DTYPES[self.kind]
+
+    @property
+    def is_plain(self) -> bool:
+        return self.kind in PLAIN
+
+    def __str__(self) -> str:
+        return f"{self.name!r} ({self.kind} {list(self.shape)})"
+
+    def rows(self, start: int, stop: int) -> Array:
+        """[stop - start, ...]: along the first dimension."""
+        step = self.bytes // self.shape[0]
+        raw = self.file.read(self.start + start * step, (stop - start) * step, f"tensor {self.name!r}")
+        return self._view(raw, (stop - start, *self.shape[1:]))
+
+    def columns(self, start: int, stop: int) -> Array:
+        """[rows, stop - start] of a matrix whose type has whole bytes."""
+        count, columns = self.shape
+        size = self.dtype.bits // 8
+        raw = self.file.read_columns(
+            self.start + start * size, (stop - start) * size, columns * size, count, f"tensor {self.name!r}"
+        )
+        return self._view(raw, (count, stop - start))
+
+    def whole(self) -> Array:
+        return self._view(self.file.read(self.start, self.bytes, f"tensor {self.name!r}"), self.shape)
+
+    def at(self, index: int) -> DiskTensor:
+        """One of the tensors stacked along the first dimension, such as an expert."""
+        step = self.bytes // self.shape[0]
+        return replace(
+            self,
+            name=f"{self.name}[{index}]",
+            shape=self.shape[1:],
+            start=self.start + index * step,
+            bytes=step,
+        )
+
+    def _view(self, raw: Array, shape: tuple[int, ...]) -> Array:
+        if self.dtype.bits < 8:
+            shape = (*shape[:-1], -1)
+        view: Array = raw.reshape(-1).view(array_dtype(self.dtype)).reshape(shape)
+        return view
 
 
 def read_header(file: CheckedFile) -> dict[str, DiskTensor]:
@@ -63,24 +119,26 @@ def read_header(file: CheckedFile) -> dict[str, DiskTensor]:
             if not isinstance(entry, dict) or not all(isinstance(value, str) for value in entry.values()):
                 fail("'__metadata__' is not an object of strings; it is corrupt")
             continue
-        tensors[name] = _tensor(fail, name, entry, data_start, data_bytes)
+        tensors[name] = _tensor(fail, name, entry, data_start, data_bytes, file)
     _check_cover(fail, tensors, data_start, data_bytes)
     return tensors
 
 
-def _tensor(fail: Any, name: str, entry: Any, data_start: int, data_bytes: int) -> DiskTensor:
+def _tensor(
+    fail: Any, name: str, entry: Any, data_start: int, data_bytes: int, file: CheckedFile
+) -> DiskTensor:
     if not name or len(name) > 1024:
         fail(f"a tensor has a name of {len(name)} characters, expected 1 to 1024; it is corrupt")
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         keys = sorted(entry) if isinstance(entry, dict) else type(entry).__name__
         fail(f"tensor {name!r} is described by {keys}, expected dtype, shape and data_offsets; it is corrupt")
-    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if not isinstance(dtype, str) or dtype not in SCHEMES:
-        if isinstance(dtype, str) and dtype in OTHER_DTYPES:
-            fail(
-                f"tensor {name!r} has dtype {dtype}, expected {', '.join(SCHEMES)}; quantized folders are not supported yet"
-            )
-        fail(f"tensor {name!r} has the unknown dtype {dtype!r}, expected {', '.join(SCHEMES)}; it is corrupt")
+    kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(kind, str) or kind not in DTYPES:
+        if isinstance(kind, str) and kind in UNREADABLE:
+            fail(f"tensor {name!r} has dtype {kind}, which no model has; expected one of {', '.join(DTYPES)}")
+        fail(
+            f"tensor {name!r} has the unknown dtype {kind!r}, expected one of {', '.join(DTYPES)}; it is corrupt"
+        )
     if not _whole(shape) or len(shape) > MAX_DIMS:
         fail(
             f"tensor {name!r} has shape {str(shape)[:80]}, expected up to {MAX_DIMS} whole numbers; it is corrupt"
@@ -95,13 +153,15 @@ def _tensor(fail: Any, name: str, entry: Any, data_start: int, data_bytes: int) 
         elems *= extent
     if not 0 < elems <= MAX_ELEMS:
         fail(f"tensor {name!r} has shape {shape}, that is {elems} elements, expected 1 to 2^62")
-    scheme = SCHEMES[dtype]
-    needed = elems * scheme.codes.bits // 8
+    bits = elems * DTYPES[kind].bits
+    if bits % 8:
+        fail(f"tensor {name!r} ({kind} {shape}) takes {bits} bits, expected whole bytes; it is corrupt")
+    needed = bits // 8
     if offsets[1] - offsets[0] != needed:
         fail(
-            f"tensor {name!r} ({dtype} {shape}) needs {needed} bytes, but its data offsets give it {offsets[1] - offsets[0]}"
+            f"tensor {name!r} ({kind} {shape}) needs {needed} bytes, but its data offsets give it {offsets[1] - offsets[0]}"
         )
-    return DiskTensor(name, scheme, tuple(shape), data_start + offsets[0], needed)
+    return DiskTensor(name, kind, tuple(shape), data_start + offsets[0], needed, file)
 
 
 def _whole(values: Any) -> bool:

@@ -1,0 +1,101 @@
+"""A Hugging Face folder, opened: its config.json, what else declares a quantization, and the headers of its weights."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fewbit.formats.files import CheckedFile
+from fewbit.formats.folder.members import INDEX, MAX_JSON_BYTES, member, weight_files
+from fewbit.formats.folder.safetensors import DiskTensor, read_header
+from fewbit.formats.strict_json import read_object
+from fewbit.spec.refusal import CheckpointError
+
+CONFIG_KEYS = ("quantization_config", "compression_config", "quantization")
+SIDE_FILES = ("hf_quant_config.json", "quantize_config.json", "quant_config.json", "quantization_config.json")
+DESCRIPTION = "quant_model_description"  # .json, or with the kind of quantization before it
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """An object that says how the weights are quantized: a key of config.json (`key`), or a file beside it (`key` = its name)."""
+
+    key: str
+    where: str
+    values: dict[str, Any]
+
+    @property
+    def method(self) -> str:
+        """`quant_method`, or "" where the declaration has none."""
+        method = self.values.get("quant_method")
+        return method if isinstance(method, str) else ""
+
+
+class FolderFiles:
+    """`config`: config.json without the declarations; `declarations` by key, those of config.json first."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.files: list[CheckedFile] = []
+        self.tensors: dict[str, DiskTensor] = {}
+        config_path = member(path, "config.json")
+        if config_path is None:
+            raise CheckpointError(
+                f"{path}: has no config.json beside its weights, expected a Hugging Face folder"
+            )
+        self.config_path = config_path
+        self.config = read_object(config_path, MAX_JSON_BYTES)
+        self.declarations = self._declarations()
+        try:
+            self._open_weights()
+        except BaseException:
+            self.close()
+            raise
+
+    def _declarations(self) -> dict[str, Declaration]:
+        found: dict[str, Declaration] = {}
+        for key in CONFIG_KEYS:
+            value = self.config.pop(key, None)
+            if value is None:
+                continue
+            if not isinstance(value, dict):
+                raise CheckpointError(
+                    f"{self.config_path}: key {key!r} is {str(value)[:80]!r}, expected an object"
+                )
+            found[key] = Declaration(key, f"{self.config_path}: {key}", value)
+        names = sorted(e.name for e in os.scandir(self.path))
+        for name in (*SIDE_FILES, *(n for n in names if n.startswith(DESCRIPTION) and n.endswith(".json"))):
+            path = member(self.path, name)
+            if path is not None:
+                found[name] = Declaration(name, str(path), read_object(path, MAX_JSON_BYTES))
+        return found
+
+    def _open_weights(self) -> None:
+        paths, weight_map = weight_files(self.path)
+        for path in paths:
+            file = CheckedFile(path)
+            self.files.append(file)
+            for name, disk in read_header(file).items():
+                if name in self.tensors:
+                    raise CheckpointError(
+                        f"{path}: tensor {name!r} is also in {self.tensors[name].file.path.name}; expected it once"
+                    )
+                if weight_map is not None and weight_map.get(name) != path.name:
+                    said = f"says {weight_map[name]!r}" if name in weight_map else "does not know it"
+                    raise CheckpointError(
+                        f"{path}: holds tensor {name!r}, but {INDEX} {said}; they do not belong together"
+                    )
+                self.tensors[name] = disk
+        for name, shard in (weight_map or {}).items():
+            if name not in self.tensors:
+                raise CheckpointError(
+                    f"{self.path / INDEX}: says that tensor {name!r} is in {shard!r}, but it is not there"
+                )
+        if not self.tensors:
+            raise CheckpointError(f"{paths[0]}: holds no tensor; the checkpoint is empty")
+
+    def close(self) -> None:
+        for file in self.files:
+            file.close()

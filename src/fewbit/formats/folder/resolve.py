@@ -1,0 +1,216 @@
+"""From the tensors of a folder to canonical ones: what a format says of each module, and the proof that it spoke of all.
+
+A module is what lies before the last dot of a tensor's name; its leaves are the last parts. The format's resolver claims
+leaves; a plain floating leaf that nobody claims (a bias, a norm) is taken as it is; any other is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn, Protocol
+
+from fewbit.formats.folder.parts import Part, Rows
+from fewbit.formats.folder.safetensors import DiskTensor
+from fewbit.spec.dtype import DType
+from fewbit.spec.layer_quant import NO_LAYER_QUANT, LayerQuant
+from fewbit.spec.refusal import CheckpointError
+from fewbit.spec.scheme import Scheme
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A canonical tensor: `name` as the checkpoint spells it (`...q_proj.weight`), its parts by role, the rule that says so."""
+
+    name: str
+    scheme: Scheme
+    shape: tuple[int, ...]
+    parts: Mapping[str, Part]
+    rule: str
+    layer: LayerQuant = NO_LAYER_QUANT
+
+
+@dataclass(frozen=True, slots=True)
+class Unquantized:
+    """The module's weight is a plain float because `rule` says so; any leaf among the resolver's `signs` contradicts it."""
+
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Auxiliary:
+    """A tensor that a LayerQuant names, or a scale of the cache: read by name, as f32 of `shape`."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A disk tensor that is rightly not used, and why."""
+
+    tensor: DiskTensor
+    why: str
+
+
+Claim = Resolved | Unquantized | Auxiliary | Explained
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module's name and its tensors by leaf. `need` and `fail` make the errors that a format owes its user."""
+
+    name: str
+    leaves: Mapping[str, DiskTensor]
+
+    def fail(self, message: str) -> NoReturn:
+        file = next(iter(self.leaves.values())).file.path
+        raise CheckpointError(f"{file}: module {self.name!r} {message}")
+
+    def get(self, leaf: str, *kinds: str, shape: tuple[int, ...] | None = None) -> DiskTensor | None:
+        """The leaf, None when absent; an error when it is of another type or shape than given."""
+        tensor = self.leaves.get(leaf)
+        if tensor is None:
+            return None
+        if kinds and tensor.kind not in kinds:
+            self.wrong(tensor, f"type {' or '.join(kinds)}")
+        if shape is not None and tensor.shape != shape:
+            self.wrong(tensor, f"shape {list(shape)}")
+        return tensor
+
+    def need(self, leaf: str, rule: str, *kinds: str, shape: tuple[int, ...] | None = None) -> DiskTensor:
+        tensor = self.get(leaf, *kinds, shape=shape)
+        if tensor is None:
+            self.fail(
+                f"has no tensor {leaf!r}, which {rule} needs (it has {', '.join(self.leaves)}); it is incomplete"
+            )
+        return tensor
+
+    def wrong(self, tensor: DiskTensor, expected: str) -> NoReturn:
+        raise CheckpointError(
+            f"{tensor.file.path}: tensor {tensor}, expected {expected}; the checkpoint is broken"
+        )
+
+    @property
+    def plain_weight(self) -> DiskTensor | None:
+        """The `weight` where it is a plain float."""
+        weight = self.leaves.get("weight")
+        return weight if weight is not None and weight.is_plain else None
+
+
+class Resolver(Protocol):
+    """A format, bound to one folder's config. `signs`: leaves that only a quantized module has."""
+
+    signs: frozenset[str]
+
+    def split(self, name: str) -> tuple[str, str]:
+        """Tensor name to (module, leaf); `split_name` does it for most."""
+        ...
+
+    def resolve(self, module: Module) -> Iterable[Claim]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """All that a folder holds, each disk tensor in exactly one place."""
+
+    tensors: dict[str, Resolved] = field(default_factory=dict)
+    auxiliary: dict[str, Auxiliary] = field(default_factory=dict)
+    explained: dict[str, str] = field(default_factory=dict)
+    unquantized: dict[str, str] = field(default_factory=dict)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    module, _, leaf = name.rpartition(".")
+    return module, leaf
+
+
+def resolve_all(resolver: Resolver, disk: Mapping[str, DiskTensor], what: str) -> Resolution:
+    """`what` names the format for errors."""
+    found = Resolution()
+    for module in _modules(resolver, disk):
+        taken: set[str] = set()
+        quantized, rule = "", ""
+        for claim in resolver.resolve(module):
+            match claim:
+                case Resolved():
+                    _add(found.tensors, claim.name, claim, module)
+                    used = [t for part in claim.parts.values() for t in part.tensors]
+                    quantized = quantized or ("" if claim.scheme.is_plain else claim.rule)
+                case Auxiliary():
+                    _add(found.auxiliary, claim.name, claim, module)
+                    used = list(claim.part.tensors)
+                case Explained():
+                    found.explained[claim.tensor.name] = claim.why
+                    used = [claim.tensor]
+                case Unquantized():
+                    rule = found.unquantized[module.name] = claim.rule
+                    used = []
+            taken |= {_stored_name(t.name) for t in used}
+        _take_rest(resolver, module, taken, quantized, rule, what, found)
+    return found
+
+
+def _take_rest(
+    resolver: Resolver,
+    module: Module,
+    taken: set[str],
+    quantized: str,
+    rule: str,
+    what: str,
+    found: Resolution,
+) -> None:
+    """Leaves that the resolver did not claim."""
+    for leaf, tensor in module.leaves.items():
+        if tensor.name in taken:
+            continue
+        if rule and leaf in resolver.signs:
+            module.fail(
+                f"is left unquantized by {rule}, but its tensor {tensor} says otherwise; they contradict each other"
+            )
+        if quantized and leaf == "weight":
+            module.fail(
+                f"is quantized by {quantized}, but it also holds the tensor {tensor}; expected one of them"
+            )
+        if not tensor.is_plain or leaf in resolver.signs:
+            because = f" (module {module.name!r} is quantized by {quantized})" if quantized else ""
+            raise CheckpointError(
+                f"{tensor.file.path}: tensor {tensor} is taken by nothing in the format {what}{because}; "
+                "the checkpoint is a variant that is not supported, or broken"
+            )
+        _add(found.tensors, tensor.name, plain(tensor, rule or "no rule names it"), module)
+
+
+def plain(tensor: DiskTensor, rule: str, name: str = "") -> Resolved:
+    """A plain float tensor as it is; a scalar has shape [1]."""
+    shape = tensor.shape or (1,)
+    part = Rows(tensor if tensor.shape else _as_vector(tensor))
+    return Resolved(name or tensor.name, Scheme(tensor.dtype), shape, {"codes": part}, rule)
+
+
+def _as_vector(tensor: DiskTensor) -> DiskTensor:
+    return DiskTensor(tensor.name, tensor.kind, (1,), tensor.start, tensor.bytes, tensor.file)
+
+
+def _modules(resolver: Resolver, disk: Mapping[str, DiskTensor]) -> Iterator[Module]:
+    grouped: dict[str, dict[str, DiskTensor]] = {}
+    for name, tensor in disk.items():
+        module, leaf = resolver.split(name)
+        grouped.setdefault(module, {})[leaf] = tensor
+    for name, leaves in grouped.items():
+        yield Module(name, leaves)
+
+
+def _add(
+    into: dict[str, Resolved] | dict[str, Auxiliary], name: str, claim: Resolved | Auxiliary, module: Module
+) -> None:
+    if name in into:
+        module.fail(f"gives the tensor {name!r} a second time; expected it once")
+    into[name] = claim  # type: ignore[assignment]
+
+
+def _stored_name(name: str) -> str:
+    """Of a tensor or of one that `DiskTensor.at` cut out of it."""
+    return name.partition("[")[0]

@@ -1,0 +1,23 @@
+"""Every format by name: the one table from which opening, `--quantization` and the documents are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FormatInfo:
+    """`module` is imported when asked for. `folder`: a Hugging Face folder, not a file of its own."""
+
+    module: str
+    summary: str
+    folder: bool = True
+
+
+FORMATS: dict[str, FormatInfo] = {
+    "gguf": FormatInfo("fewbit.formats.gguf", "GGUF files of llama.cpp", folder=False),
+    "plain": FormatInfo("fewbit.formats.plain", "Hugging Face folders of BF16, F16 or F32"),
+    "gptq": FormatInfo(
+        "fewbit.formats.gptq", "GPTQ and GPTQModel: 2, 3, 4 and 8 bits, activation order, dynamic rules"
+    ),
+}
