@@ -117,7 +117,9 @@ class Scheme:
         shared = (
             self.granularity.sharing == "tensor" or self.global_scale or self.codebook or self.group_index
         )
-        return not shared and all(spec.dims[0] in (("n", 1),) for spec in self.family_parts)
+        return (
+            not shared and self.block_n == 1 and all(spec.dims[0] == ("n", 1) for spec in self.family_parts)
+        )
 
     def part_shapes(self, n: int, k: int) -> dict[str, tuple[int, ...]]:
         """Canonical shape of every part of an n x k weight, by role."""

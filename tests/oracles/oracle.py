@@ -1,0 +1,107 @@
+"""One stored checkpoint: opened, dequantized, and its reference beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from fewbit import env
+from fewbit.formats import open_checkpoint
+from fewbit.formats.gguf.fixture import to_disk_rows
+from fewbit.schemes.arrays import round_bf16, widen_bf16
+from fewbit.schemes.reference import dequantize
+from tests.conftest import ROOT
+
+NOT_THE_TOOLS = ("reference.safetensors", "oracle.json")
+
+
+def find_oracles() -> Path | None:
+    """The folder of the stored checkpoints, None when it is not there."""
+    folder = env.ORACLES.get() or ROOT.parent / "shared" / "oracles"
+    return folder if (folder / "manifest.json").is_file() else None
+
+
+def manifest() -> dict[str, dict[str, Any]]:
+    folder = find_oracles()
+    if folder is None:
+        return {}
+    entries = json.loads((folder / "manifest.json").read_text())["checkpoints"]
+    return {entry["name"]: entry for entry in entries}
+
+
+@dataclass
+class Oracle:
+    """`folder` holds the tool's files alone: the reference would count as a second weight file."""
+
+    name: str
+    entry: dict[str, Any]
+    folder: Path
+    stored: Path
+
+    @staticmethod
+    def open(name: str, scratch: Path) -> Oracle:
+        found = find_oracles()
+        assert found is not None
+        stored = found / "checkpoints" / name
+        shutil.copytree(stored, scratch / name, ignore=shutil.ignore_patterns(*NOT_THE_TOOLS))
+        return Oracle(name, manifest()[name], scratch / name, stored)
+
+    @cached_property
+    def checkpoint(self) -> Any:
+        files = list(self.folder.glob("*.gguf"))
+        return open_checkpoint(files[0] if files else self.folder)
+
+    @cached_property
+    def reference(self) -> dict[str, np.ndarray]:
+        return load_file(self.stored / "reference.safetensors")
+
+    @property
+    def weights(self) -> dict[str, dict[str, Any]]:
+        """Reference name to shape and sha256 of the whole f32 weight."""
+        found: dict[str, dict[str, Any]] = self.entry["reference"].get("weights", {})
+        return found
+
+    def canonical(self, name: str) -> str:
+        """Of a reference's name; a GGUF's references have the file's own names."""
+        if self.checkpoint.format != "gguf":
+            return f"{name}.weight"
+        return next(n for n, info in self.checkpoint.tensors.items() if info.disk_name == f"{name}.weight")
+
+    def weight(self, name: str) -> np.ndarray:
+        """f32, in the row order of the reference."""
+        canonical = self.canonical(name)
+        value = dequantize(self.checkpoint.read(canonical))
+        permuted = self.checkpoint.format == "gguf" and self.checkpoint.model_type == "llama"
+        if permuted and ("q_proj" in canonical or "k_proj" in canonical):
+            value = to_disk_rows(value, self.checkpoint.config["head_dim"])
+        return value
+
+    def stored_rows(self, name: str, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Ours and theirs of the rows that the reference holds."""
+        if f"weight.{name}" in self.reference:
+            return weight, self.reference[f"weight.{name}"].reshape(weight.shape)
+        n = weight.shape[0]
+        rows = sorted({0, 1, n // 3, n // 2, n - 2, n - 1})
+        return weight[rows], self.reference[f"weight_rows.{name}"]
+
+
+def rounded(weight: np.ndarray, how: Any) -> np.ndarray:
+    """As the tool rounds its own dequantized weight."""
+    match how:
+        case "f16":
+            return weight.astype(np.float16).astype(np.float32)
+        case "bf16":
+            return widen_bf16(round_bf16(weight))
+    return weight
+
+
+def sha256(weight: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(weight, np.float32).tobytes()).hexdigest()

@@ -1,0 +1,78 @@
+"""One line a checkpoint: what is compared, and how closely. A checkpoint that no format reads yet stands in TODO, and nowhere else.
+
+weights   "exact"  bit-equal to the tool's, whole (sha256)
+          "f16"    the tool dequantizes in float16: our f32 rounded to float16 is bit-equal, whole
+          "bf16"   the same with bfloat16
+          a Close  the tool's own arithmetic rounds otherwise: largest relative difference, with the reason
+logits    name of the reference; "" where no family serves the model type yet
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOGITS = 2e-4  # absolute, where the standard deviation is 1: both sides sum in f32, in different orders
+
+
+@dataclass(frozen=True)
+class Close:
+    """|ours - theirs| <= relative * |theirs| + absolute."""
+
+    why: str
+    relative: float
+    absolute: float = 0.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """`format` by name, and what is compared."""
+
+    format: str
+    weights: str | Close = "exact"
+    logits: str = "logits"
+    logits_within: float = LOGITS
+
+
+GPTQ = Check("gptq", "f16")  # TorchLinear.dequantize_weight with dtype float16
+GGUF = Check("gguf")
+
+CHECKS: dict[str, Check] = {
+    "base-llama": Check("plain"),
+    "gptq-dynamic-mixed": GPTQ,
+    "gptq-lmhead": GPTQ,
+    "gptq-moe-w4-g64": Check("gptq", "f16", logits=""),
+    "gptq-p-w3-g128-sym": GPTQ,
+    "gptq-v2-w4-g32-asym": GPTQ,
+    "gptq-w2-g32-asym": GPTQ,
+    "gptq-w3-g128-sym": GPTQ,
+    "gptq-w4-g128-sym": GPTQ,
+    "gptq-w4-g128-sym-descact": GPTQ,
+    "gptq-w4-g32-asym": GPTQ,
+    "gptq-w8-channel-asym": GPTQ,
+    **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
+}  # fmt: skip
+
+REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
+"""Checkpoints that are never opened, with a word of the reason."""
+
+TODO = frozenset("""
+ar-fp8-static ar-mixed-bits ar-mxfp4 ar-nvfp4 ar-w3a16-auto-round ar-w4a16-auto-awq ar-w4a16-auto-round
+ascend-w4a16-g64 ascend-w8a8 ascend-w8a8-dynamic
+autoawq-gemm-w4-g128 autoawq-gemv-fast-w4-g128 autoawq-gemv-w4-g128 autoawq-marlin-w4-g128 awq-gemm-w4-g32
+bnb-int8 bnb-nf4 bnb-nf4-double
+ct-fp8-block ct-fp8-dynamic ct-fp8-static-kvfp8 ct-legacy-actorder-group ct-legacy-marlin24-w4 ct-legacy-sparse-bitmask
+ct-legacy-sparse24-dense ct-legacy-sparse24-fp8 ct-mixed-precision ct-moe-nvfp4 ct-moe-w4a16-g32 ct-mxfp4 ct-mxfp8 ct-nvfp4
+ct-w2a16-pack ct-w3a16-pack ct-w4a16-asym-pack ct-w4a16-pack ct-w4a16-quip-hadamard ct-w4a8-int ct-w4afp8
+ct-w8a16-embed-lmhead ct-w8a8-int ct-w8a8-int-static-asym
+deepseek-v3-fp8-block qwen3-moe-fp8-block
+gguf-convert-gpt-oss-mxfp4 gguf-convert-qwen3moe-q8_0 gguf-iq1_m gguf-iq1_s gguf-iq2_s gguf-iq2_xs gguf-iq2_xxs gguf-iq3_s
+gguf-iq3_xxs gguf-iq4_nl gguf-iq4_xs gguf-mxfp4 gguf-nvfp4 gguf-q1_0 gguf-tq1_0 gguf-tq2_0
+gpt-oss-mxfp4
+mlx-mixed-4-6 mlx-mxfp4 mlx-nvfp4 mlx-q2-g128 mlx-q3-g64 mlx-q4-g64 mlx-q5-g64 mlx-q6-g64 mlx-q8-g32
+mo-fp8-kvfp8 mo-fp8-pb-wo mo-int4-awq mo-int8-sq mo-mixed-fp8-nvfp4 mo-moe-nvfp4 mo-mxfp8 mo-nvfp4-kvfp8 mo-nvfp4-kvnvfp4
+mo-w4a8-awq
+qqq-w4-g128
+quark-fp8-kvfp8 quark-int4-wo-128 quark-int8 quark-mixed quark-mxfp4 quark-mxfp6-e2m3 quark-nvfp4 quark-ptpc-fp8
+quark-uint4-wo-32
+torchao-float8-wo torchao-int8-dyn torchao-int8-wo torchao-intx-int4
+""".split())  # fmt: skip
