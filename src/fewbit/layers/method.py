@@ -81,7 +81,9 @@ def choose_linear(
 def _refuse_demands(name: str, layer: LayerQuant) -> None:
     """What a layer does beside multiplying must be applied, and no method here does that yet."""
     for field, tensor in layer.demands():
-        hint = f"the layer's result depends on the tensor {tensor!r}; fold it into the weights before converting"
+        hint = (
+            f"the layer's result depends on the tensor {tensor!r}; fold it into the weights before converting"
+        )
         raise RefusedError(name, (Refusal("layer quantization", field, (), hint),))
 
 

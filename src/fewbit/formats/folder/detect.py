@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, cast
 
 from fewbit.formats.folder.files import FolderFiles
 from fewbit.formats.folder.resolve import Resolver
@@ -47,5 +47,4 @@ def find_format(files: FolderFiles, asked: str = "") -> tuple[str, Format]:
 
 
 def _load(name: str) -> Format:
-    module: Format = import_module(FORMATS[name].module)  # type: ignore[assignment]
-    return module
+    return cast(Format, import_module(FORMATS[name].module))

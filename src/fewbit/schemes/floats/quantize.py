@@ -22,8 +22,8 @@ def quantize(weight: Array, scheme: Scheme) -> QuantTensor:
     if scheme.scale is None:
         return QuantTensor(scheme, (n, k), {"codes": nearest(weight, scheme.codes.name)})
     peak = peaks(weight, scheme.granularity)
-    top = np.float32(largest(scheme.codes.name))
-    overall = np.float32(1)
+    top, overall = np.float32(largest(scheme.codes.name)), np.float32(1)
+    scale: Array
     if scheme.scale.name == "e8m0":
         exponent = np.frexp(peak)[1] - np.frexp(top)[1]  # of the binades of peak and top
         scale = np.ldexp(np.float32(1), np.where(peak > 0, exponent, 0)).astype(np.float32)
