@@ -8,7 +8,7 @@
     pack_i6g16t_n32k256_avx2                 no activation enters
     rms_norm_f32_scalar                      no scheme, no layout
 
-`<scheme>` is Scheme.name: <codes>[g<k>|b<n>x<k>|tensor|channel][z|o][t][s][c][i][m]. `<isa>` is the stem of the C++ file, or `reference`.
+`<scheme>` is Scheme.name: <codes>[g<k>|b<n>x<k>|tensor|channel][z|o][t][s][c][i][m], or `any`. `<isa>` is the stem of the C++ file, or `reference`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _alternatives(names: object) -> str:
 
 
 _CODES = _alternatives(DTYPES)
-SCHEME = re.compile(rf"(?:{_CODES})(?:g\d+|b\d+x\d+|tensor|channel)?[zo]?t?s?c?i?m?")
+SCHEME = re.compile(rf"any|(?:{_CODES})(?:g\d+|b\d+x\d+|tensor|channel)?[zo]?t?s?c?i?m?")
 ACTIVATION = re.compile(rf"(?:{_CODES})(?:g\d+|token|tensor)?")
 LAYOUT = re.compile(r"n\d+k\d+|paged\d+|canonical")
 NAME = re.compile(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fewbit.registry.attested import Attestation
 from fewbit.registry.select import select
 from fewbit.registry.table import activation_bits
-from fewbit.spec.cell import Cell, Choice, KernelRow, Phase, Platform, State
+from fewbit.spec.cell import ANY_SCHEME, Cell, Choice, KernelRow, Phase, Platform, State
 from fewbit.spec.op import OPS
 from fewbit.spec.refusal import Refusal
 
@@ -37,7 +37,7 @@ def cells(rows: Iterable[KernelRow]) -> tuple[Cell, ...]:
         if any(row.phase != "any" for row in mine):
             phases = ("prefill", "decode")
         bits = ("auto", "8") if any(activation_bits(row.activation) == "8" for row in mine) else ("auto",)
-        for scheme in sorted({row.scheme for row in peers}, key=_scheme_order):
+        for scheme in sorted({row.scheme for row in peers} - {ANY_SCHEME}, key=_scheme_order):
             scales = {dtype for row in peers if row.scheme == scheme for dtype in row.scale_dtypes} or {""}
             for scale, activation, phase in itertools.product(sorted(scales), bits, phases):
                 found.append(Cell(op.name, scheme, scale, activation, phase))

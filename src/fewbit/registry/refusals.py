@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fewbit.registry.table import activation_bits
-from fewbit.spec.cell import M_MAX, Cell, Constraint, KernelRow, Platform
+from fewbit.spec.cell import ANY_SCHEME, M_MAX, Cell, Constraint, KernelRow, Platform
 from fewbit.spec.features import name_features, sort_features
 from fewbit.spec.op import OPS
 from fewbit.spec.refusal import Refusal
@@ -160,7 +160,7 @@ def describe_constraint(c: Constraint) -> str:
 
 
 def _schemes(rows: Iterable[KernelRow]) -> tuple[str, ...]:
-    return _unique(row.scheme for row in rows)
+    return _unique(row.scheme for row in rows if row.scheme != ANY_SCHEME)
 
 
 def _admitted(rows: Iterable[KernelRow], axis: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fewbit.registry import refusals
 from fewbit.registry.table import activation_bits, load_rows
-from fewbit.spec.cell import M_MAX, Cell, Choice, KernelRow, Platform
+from fewbit.spec.cell import ANY_SCHEME, M_MAX, Cell, Choice, KernelRow, Platform
 from fewbit.spec.refusal import Refusal
 
 Intervals = tuple[tuple[int, int, KernelRow], ...]
@@ -25,6 +25,14 @@ class Axis:
     name: str
     admits: Callable[[KernelRow, Cell, Platform], bool]
     refuse: Callable[[refusals.Question], tuple[Refusal, ...]]
+
+
+def _scheme(row: KernelRow, cell: Cell, _: Platform) -> bool:
+    return row.scheme == cell.scheme or (row.scheme == ANY_SCHEME and bool(cell.scheme))
+
+
+def _scale_dtype(row: KernelRow, cell: Cell, _: Platform) -> bool:
+    return row.scheme == ANY_SCHEME or cell.scale_dtype in ("", *row.scale_dtypes)
 
 
 def _activation(row: KernelRow, cell: Cell, _: Platform) -> bool:
@@ -45,10 +53,8 @@ def _constraints(row: KernelRow, cell: Cell, _: Platform) -> bool:
 AXES = (
     Axis("op", lambda row, cell, _: row.op == cell.op, refusals.op),
     Axis("kernel", lambda row, cell, _: cell.kernel in ("", row.name), refusals.kernel),
-    Axis("scheme", lambda row, cell, _: row.scheme == cell.scheme, refusals.scheme),
-    Axis(
-        "scale dtype", lambda row, cell, _: cell.scale_dtype in ("", *row.scale_dtypes), refusals.scale_dtype
-    ),
+    Axis("scheme", _scheme, refusals.scheme),
+    Axis("scale dtype", _scale_dtype, refusals.scale_dtype),
     Axis("activation", _activation, refusals.activation),
     Axis("layout", lambda row, cell, _: cell.layout in ("", row.layout), refusals.layout),
     Axis("backend", _backend, refusals.backend),

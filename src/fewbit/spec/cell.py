@@ -10,6 +10,7 @@ Phase = Literal["prefill", "decode", "any"]
 State = Literal["attested", "emulated", "compiled", "declared", "refused"]
 
 M_MAX = 1 << 30
+ANY_SCHEME = "any"  # of a row that reads whatever the scheme's own reference decodes; no cell asks for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Constraint:
 class KernelRow:
     """One kernel, declared as data. `name` is also the entry's name in the kernel library.
 
-    scheme         name of the weight or cache scheme; "" for ops without one
+    scheme         name of the weight or cache scheme; "" for ops without one; ANY_SCHEME serves all, and all scale types
     scale_dtypes   types of the scale part that the row reads; () when the scheme has no scale
     activation     element type in which activations enter the inner product: f32, bf16, i8g32
     m_range        rows of activations served, inclusive; attention uses `phase`
