@@ -10,6 +10,8 @@ from fewbit.formats import open_checkpoint
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
+from fewbit.formats.gptq.config import Settings
+from fewbit.formats.gptq.fixture import tiny_gptq
 from fewbit.formats.plain.fixture import tiny_folder
 from fewbit.spec.refusal import CheckpointError
 
@@ -47,18 +49,24 @@ def safetensors(folder: Path, data: bytes) -> bool:
     return True
 
 
-def in_folder(name: str) -> Callable[[Path, bytes], bool]:
+def write_gptq(folder: Path, **changes: int) -> Path:
+    return tiny_gptq(folder, Settings(4, 32, True), **changes)
+
+
+def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[Path, bytes], bool]:
     """A good folder in which one file is replaced."""
 
     def target(folder: Path, data: bytes) -> bool:
         if not (folder / "config.json").exists():
-            tiny_folder(folder, **_SMALL)
+            write(folder, **_SMALL)
         good = (folder / name).read_bytes()
         (folder / name).write_bytes(data)
         try:
             checkpoint = open_checkpoint(folder)
             try:
                 _ = checkpoint.tokenizer
+                for tensor in checkpoint.tensors if write is not tiny_folder else ():
+                    checkpoint.read(tensor)
             finally:
                 checkpoint.close()
         except CheckpointError:
@@ -75,6 +83,8 @@ def seed(name: str) -> bytes:
     if name == "gguf":
         return gguf_bytes(*tiny_gguf_parts("u4g32o", **_SMALL))
     with tempfile.TemporaryDirectory() as folder:
+        if name.startswith("gptq "):
+            return (write_gptq(Path(folder), **_SMALL) / name.removeprefix("gptq ")).read_bytes()
         files = {"safetensors": "model.safetensors"}
         return (tiny_folder(Path(folder), **_SMALL) / files.get(name, name)).read_bytes()
 
@@ -83,4 +93,5 @@ TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
     "gguf": gguf,
     "safetensors": safetensors,
     **{name: in_folder(name) for name in ("config.json", "tokenizer.json", "tokenizer_config.json")},
+    **{f"gptq {name}": in_folder(name, write_gptq) for name in ("config.json", "model.safetensors")},
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fewbit.formats.files import CheckedFile
-from fewbit.formats.folder.members import INDEX, MAX_JSON_BYTES, member, weight_files
+from fewbit.formats.folder.members import MAX_JSON_BYTES, member, weight_files
 from fewbit.formats.folder.safetensors import DiskTensor, read_header
 from fewbit.formats.strict_json import read_object
 from fewbit.spec.refusal import CheckpointError
@@ -73,7 +73,7 @@ class FolderFiles:
         return found
 
     def _open_weights(self) -> None:
-        paths, weight_map = weight_files(self.path)
+        paths, weight_map, index = weight_files(self.path)
         for path in paths:
             file = CheckedFile(path)
             self.files.append(file)
@@ -85,13 +85,13 @@ class FolderFiles:
                 if weight_map is not None and weight_map.get(name) != path.name:
                     said = f"says {weight_map[name]!r}" if name in weight_map else "does not know it"
                     raise CheckpointError(
-                        f"{path}: holds tensor {name!r}, but {INDEX} {said}; they do not belong together"
+                        f"{path}: holds tensor {name!r}, but {index} {said}; they do not belong together"
                     )
                 self.tensors[name] = disk
         for name, shard in (weight_map or {}).items():
             if name not in self.tensors:
                 raise CheckpointError(
-                    f"{self.path / INDEX}: says that tensor {name!r} is in {shard!r}, but it is not there"
+                    f"{self.path / index}: says that tensor {name!r} is in {shard!r}, but it is not there"
                 )
         if not self.tensors:
             raise CheckpointError(f"{paths[0]}: holds no tensor; the checkpoint is empty")

@@ -11,6 +11,7 @@ from fewbit.formats.strict_json import read_object
 from fewbit.spec.refusal import CheckpointError
 
 INDEX = "model.safetensors.index.json"
+INDEX_SUFFIX = ".safetensors.index.json"  # a producer may choose another stem
 SINGLE = "model.safetensors"
 MAX_JSON_BYTES = 64 << 20
 
@@ -35,27 +36,30 @@ def member(folder: Path, name: str) -> Path | None:
     return path
 
 
-def weight_files(folder: Path) -> tuple[list[Path], dict[str, str] | None]:
-    """The safetensors files, and the index's map of tensor name to file name where there is one."""
-    index = member(folder, INDEX)
+def weight_files(folder: Path) -> tuple[list[Path], dict[str, str] | None, str]:
+    """The safetensors files, and the index's map of tensor name to file name with the index's own name where there is one."""
+    names = sorted(e.name for e in os.scandir(folder) if e.name.endswith((".safetensors", INDEX_SUFFIX)))
+    indices = [name for name in names if name.endswith(INDEX_SUFFIX)]
+    chosen = INDEX if INDEX in indices or len(indices) != 1 else indices[0]
+    index = member(folder, chosen)
     if index is not None and not (folder / SINGLE).exists():
         weight_map = _weight_map(index)
-        return [_shard(folder, index, name) for name in sorted(set(weight_map.values()))], weight_map
+        return [_shard(folder, index, name) for name in sorted(set(weight_map.values()))], weight_map, chosen
     single = member(folder, SINGLE)
     if single is None:
-        names = sorted(e.name for e in os.scandir(folder) if e.name.endswith(".safetensors"))
-        if names and names[0].startswith("adapter_"):
+        files = [name for name in names if not name.endswith(INDEX_SUFFIX)]
+        if files and files[0].startswith("adapter_"):
             raise CheckpointError(
-                f"{folder}: holds an adapter ({names[0]}) and no model; merge it into its base model first"
+                f"{folder}: holds an adapter ({files[0]}) and no model; merge it into its base model first"
             )
-        if len(names) != 1:
+        if len(files) != 1:
             raise CheckpointError(
-                f"{folder}: has {len(names)} safetensors files and neither {SINGLE} nor {INDEX}; the index is missing"
+                f"{folder}: has {len(files)} safetensors files and neither {SINGLE} nor {INDEX}; the index is missing"
             )
-        single = member(folder, names[0])
+        single = member(folder, files[0])
     assert single is not None
     _check_magic(single)
-    return [single], None
+    return [single], None, ""
 
 
 def _weight_map(index: Path) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from fewbit.schemes.arrays import Array
@@ -14,11 +16,11 @@ def unpack_bits(packed: Array, bits: int, count: int) -> Array:
     """uint8 [..., count] from integers of any width: one stream without gaps, so a code may straddle words."""
     raw = np.ascontiguousarray(packed).view(np.uint8)
     lead = raw.shape[:-1]
-    if bits in (1, 2, 4, 8):
-        shifts = np.arange(0, 8, bits, dtype=np.uint8)
-        codes = (raw[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-        out: Array = codes.reshape(*lead, -1)[..., :count]
-        return np.ascontiguousarray(out)
+    if bits == 8:
+        return np.ascontiguousarray(raw[..., :count])
+    if bits in (1, 2, 4):
+        codes: Array = _codes_of_bytes(bits)[raw].view(np.uint8)
+        return np.ascontiguousarray(codes[..., :count])
     blocks = -(-raw.shape[-1] // bits)  # eight codes take `bits` bytes
     padded = np.zeros((*lead, blocks * bits), np.uint8)
     padded[..., : raw.shape[-1]] = raw
@@ -26,9 +28,19 @@ def unpack_bits(packed: Array, bits: int, count: int) -> Array:
     word = np.zeros((*lead, blocks), np.uint64)
     for i in range(bits):
         word |= octets[..., i].astype(np.uint64) << np.uint64(8 * i)
-    fields = word[..., None] >> (np.arange(8, dtype=np.uint64) * np.uint64(bits))
-    codes = (fields & np.uint64((1 << bits) - 1)).astype(np.uint8)
-    return np.ascontiguousarray(codes.reshape(*lead, -1)[..., :count])
+    out = np.empty((*lead, blocks, 8), np.uint8)
+    for i in range(8):
+        out[..., i] = (word >> np.uint64(bits * i)) & np.uint64((1 << bits) - 1)
+    return np.ascontiguousarray(out.reshape(*lead, -1)[..., :count])
+
+
+@cache
+def _codes_of_bytes(bits: int) -> Array:
+    """[256] of an unsigned type whose bytes are the codes of that byte, the low one first: one look-up for all of them."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = (np.arange(256, dtype=np.uint8)[:, None] >> shifts) & np.uint8((1 << bits) - 1)
+    table: Array = np.ascontiguousarray(codes).view(f"u{len(shifts)}").reshape(256)
+    return table
 
 
 def pack_bits(codes: Array, bits: int, word: type = np.uint32) -> Array:

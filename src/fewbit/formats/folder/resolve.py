@@ -148,7 +148,7 @@ def resolve_all(resolver: Resolver, disk: Mapping[str, DiskTensor], what: str) -
                 case Unquantized():
                     rule = found.unquantized[module.name] = claim.rule
                     used = []
-            taken |= {_stored_name(t.name) for t in used}
+            taken |= {t.name for t in used}
         _take_rest(resolver, module, taken, quantized, rule, what, found)
     return found
 
@@ -209,8 +209,3 @@ def _add(
     if name in into:
         module.fail(f"gives the tensor {name!r} a second time; expected it once")
     into[name] = claim  # type: ignore[assignment]
-
-
-def _stored_name(name: str) -> str:
-    """Of a tensor or of one that `DiskTensor.at` cut out of it."""
-    return name.partition("[")[0]

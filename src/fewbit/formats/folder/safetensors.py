@@ -43,6 +43,7 @@ class DiskTensor:
     start: int
     bytes: int
     file: CheckedFile = field(repr=False)
+    index: tuple[int, ...] = ()  # of a tensor that `at` cut out of the stored one
 
     @property
     def dtype(self) -> DType:
@@ -53,7 +54,8 @@ class DiskTensor:
         return self.kind in PLAIN
 
     def __str__(self) -> str:
-        return f"{self.name!r} ({self.kind} {list(self.shape)})"
+        at = f" at {list(self.index)}" if self.index else ""
+        return f"{self.name!r}{at} ({self.kind} {list(self.shape)})"
 
     def rows(self, start: int, stop: int) -> Array:
         """[stop - start, ...]: along the first dimension."""
@@ -78,10 +80,10 @@ class DiskTensor:
         step = self.bytes // self.shape[0]
         return replace(
             self,
-            name=f"{self.name}[{index}]",
             shape=self.shape[1:],
             start=self.start + index * step,
             bytes=step,
+            index=(*self.index, index),
         )
 
     def _view(self, raw: Array, shape: tuple[int, ...]) -> Array:

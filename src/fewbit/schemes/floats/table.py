@@ -20,8 +20,9 @@ _FORMS = {
 def values(name: str) -> Array:
     """f32 [2^bits], read-only: the value of every code, the zeros' signs, NaN and infinities included."""
     if name == "e8m0":
-        table: Array = np.ldexp(np.float32(1), np.arange(256) - 127).astype(np.float32)
-        table[255] = np.nan
+        powers = np.ldexp(1.0, np.arange(256) - 127)
+        powers[255] = np.nan
+        table: Array = powers.astype(np.float32)
     else:
         exponent_bits, mantissa_bits, bias = _FORMS[name]
         codes = np.arange(1 << (1 + exponent_bits + mantissa_bits))
