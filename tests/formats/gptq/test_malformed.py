@@ -39,7 +39,9 @@ def tensors(change: Callable[[dict[str, np.ndarray]], Any]) -> Callable[[Path], 
         file.close()
         held = {name: array.array for name, array in stored.items()}
         change(held)
-        kinds = {np.dtype(t): kind for t, kind in (("i2", "I16"), ("i4", "I32"), ("f2", "F16"), ("u2", "BF16"))}
+        kinds = {
+            np.dtype(t): kind for t, kind in (("i2", "I16"), ("i4", "I32"), ("f2", "F16"), ("u2", "BF16"))
+        }
         path.write_bytes(safetensors_bytes({name: DiskArray(kinds[a.dtype], a) for name, a in held.items()}))
 
     return act
