@@ -166,7 +166,7 @@ def _take_rest(
     for leaf, tensor in module.leaves.items():
         if tensor.name in taken:
             continue
-        if rule and leaf in resolver.signs:
+        if rule and (leaf in resolver.signs or (leaf == "weight" and not tensor.is_plain)):
             module.fail(
                 f"is left unquantized by {rule}, but its tensor {tensor} says otherwise; they contradict each other"
             )

@@ -1,0 +1,60 @@
+"""What a scale's shape says of its granularity, and the scales beside weights: those of inputs and of the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fewbit.formats.folder.parts import Blocked, Part, Rows, Shared
+from fewbit.formats.folder.resolve import Auxiliary, Module
+from fewbit.formats.folder.safetensors import DiskTensor
+from fewbit.spec.granularity import CHANNEL, TENSOR, Granularity, block, group
+
+FLOATS = ("F32", "F16", "BF16")
+ONE = ((), (1,), (1, 1))
+
+
+def scale_by_shape(
+    module: Module, scale: DiskTensor, n: int, k: int, tile: tuple[int, int] | None = None
+) -> tuple[Granularity, Part]:
+    """One scale for the tensor, one a row, or (with `tile`) one for each block of n x k; any other shape is an error."""
+    if tile is not None:
+        rows, columns = -(-n // tile[0]), -(-k // tile[1])
+        if scale.shape not in ((rows, columns), (rows, 1, columns, 1)):
+            module.wrong(scale, f"shape {[rows, columns]}, one scale for each block of {tile[0]} x {tile[1]}")
+        return block(*tile), Blocked(replace(scale, shape=(rows, columns)), tile[0])
+    if scale.shape in ONE:
+        return TENSOR, Shared(scale, (1,))
+    if scale.shape not in ((n,), (n, 1)):
+        module.wrong(scale, f"one scale for the tensor, or {n} for its rows")
+    return CHANNEL, Rows(scale, (1,))
+
+
+def scale_of_groups(module: Module, scale: DiskTensor, n: int, k: int, size: int) -> tuple[Granularity, Part]:
+    """One scale a row and group; `size` 0: as long as the shape says."""
+    groups = scale.shape[1] if len(scale.shape) == 2 and not size else -(-k // (size or k))
+    if scale.shape != (n, groups) or not groups or k % groups or (size and k % size):
+        said = f"groups of {size}" if size else "groups of equal length"
+        module.wrong(scale, f"one scale for each of {n} rows and {said} along K={k}")
+    return group(k // groups), Rows(scale)
+
+
+def one_value(module: Module, leaf: str, rule: str = "") -> Auxiliary | None:
+    """A float beside the weight, such as a static input scale; needed where a `rule` is given."""
+    tensor = module.need(leaf, rule, *FLOATS) if rule else module.get(leaf, *FLOATS)
+    if tensor is None:
+        return None
+    if tensor.shape not in ONE:
+        module.wrong(tensor, "a single number")
+    return Auxiliary(f"{module.name}.{leaf}", tensor.dtype, (1,), Shared(tensor, (1,)))
+
+
+def cache_scales(module: Module, leaves: tuple[str, ...] = ("k_scale", "v_scale")) -> Iterator[Auxiliary]:
+    """Scales of the key-value cache, named `<attention>.k_scale` wherever they are stored: there, or beside k_proj."""
+    parent, _, last = module.name.rpartition(".")
+    for leaf in leaves:
+        own = {"k_proj": "k_scale", "v_proj": "v_scale"}.get(last, "" if last.endswith("_proj") else leaf)
+        if leaf in module.leaves and own and leaf in (own, "output_scale"):
+            found = one_value(module, leaf)
+            assert found is not None
+            yield replace(found, name=f"{parent if last.endswith('_proj') else module.name}.{own}")

@@ -1,0 +1,59 @@
+"""Changing one thing in a good folder, to see it refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fewbit.formats.files import CheckedFile
+from fewbit.formats.folder.safetensors import read_header
+from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
+
+Alter = Callable[[Path], None]
+
+
+def keys(file: str = "config.json", inside: str = "quantization_config", **changes: Any) -> Alter:
+    """Keys of the quantization config replaced; `...` removes one."""
+
+    def act(folder: Path) -> None:
+        config = json.loads((folder / file).read_text())
+        changed = {k: v for k, v in (config[inside] | changes).items() if v is not ...}
+        (folder / file).write_text(json.dumps(config | {inside: changed}))
+
+    return act
+
+
+def tensors(change: Callable[[dict[str, DiskArray]], Any]) -> Alter:
+    """The tensors of model.safetensors by name, changed in place."""
+
+    def act(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        file = CheckedFile(path)
+        held = {name: DiskArray(t.kind, t.whole().reshape(t.shape)) for name, t in read_header(file).items()}
+        file.close()
+        change(held)
+        path.write_bytes(safetensors_bytes(held))
+
+    return act
+
+
+def drop(name: str) -> Alter:
+    return tensors(lambda held: held.pop(name))
+
+
+def rename(name: str, to: str) -> Alter:
+    return tensors(lambda held: held.update({to: held.pop(name)}))
+
+
+def put(name: str, kind: str, value: Any) -> Alter:
+    """`value`: an array, or a function of the one that is there."""
+
+    def change(held: dict[str, DiskArray]) -> None:
+        array = value(held[name].array) if callable(value) else value
+        held[name] = DiskArray(kind, np.ascontiguousarray(array))
+
+    return tensors(change)
