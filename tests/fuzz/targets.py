@@ -9,6 +9,7 @@ from pathlib import Path
 from fewbit.formats import open_checkpoint
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
+from fewbit.formats.fp8.fixture import tiny_fp8
 from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from fewbit.formats.gptq.config import Settings
 from fewbit.formats.gptq.fixture import tiny_gptq
@@ -83,15 +84,25 @@ def seed(name: str) -> bytes:
     if name == "gguf":
         return gguf_bytes(*tiny_gguf_parts("u4g32o", **_SMALL))
     with tempfile.TemporaryDirectory() as folder:
-        if name.startswith("gptq "):
-            return (write_gptq(Path(folder), **_SMALL) / name.removeprefix("gptq ")).read_bytes()
+        form, _, file = name.partition(" ")
+        if form in WRITERS:
+            return (WRITERS[form](Path(folder), **_SMALL) / file).read_bytes()
         files = {"safetensors": "model.safetensors"}
         return (tiny_folder(Path(folder), **_SMALL) / files.get(name, name)).read_bytes()
 
+
+WRITERS: dict[str, Callable[..., Path]] = {
+    "gptq": write_gptq,
+    "fp8": tiny_fp8,
+}
 
 TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
     "gguf": gguf,
     "safetensors": safetensors,
     **{name: in_folder(name) for name in ("config.json", "tokenizer.json", "tokenizer_config.json")},
-    **{f"gptq {name}": in_folder(name, write_gptq) for name in ("config.json", "model.safetensors")},
+    **{
+        f"{form} {name}": in_folder(name, write)
+        for form, write in WRITERS.items()
+        for name in ("config.json", "model.safetensors")
+    },
 }

@@ -38,6 +38,8 @@ GGUF = Check("gguf")
 
 CHECKS: dict[str, Check] = {
     "base-llama": Check("plain"),
+    "deepseek-v3-fp8-block": Check("fp8", logits=""),
+    "qwen3-moe-fp8-block": Check("fp8", logits=""),
     "gptq-dynamic-mixed": GPTQ,
     "gptq-lmhead": GPTQ,
     "gptq-moe-w4-g64": Check("gptq", "f16", logits=""),
@@ -98,8 +100,6 @@ ct-w4afp8
 ct-w8a16-embed-lmhead
 ct-w8a8-int
 ct-w8a8-int-static-asym
-deepseek-v3-fp8-block
-qwen3-moe-fp8-block
 gguf-convert-gpt-oss-mxfp4
 gguf-convert-qwen3moe-q8_0
 gguf-iq1_m

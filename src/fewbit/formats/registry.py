@@ -20,4 +20,5 @@ FORMATS: dict[str, FormatInfo] = {
     "gptq": FormatInfo(
         "fewbit.formats.gptq", "GPTQ and GPTQModel: 2, 3, 4 and 8 bits, activation order, dynamic rules"
     ),
+    "fp8": FormatInfo("fewbit.formats.fp8", "FP8 of DeepSeek and transformers: blocks, rows, tensors, MXFP8"),
 }
