@@ -13,6 +13,7 @@ from fewbit.formats.fp8.fixture import tiny_fp8
 from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from fewbit.formats.gptq.config import Settings
 from fewbit.formats.gptq.fixture import tiny_gptq
+from fewbit.formats.modelopt.fixture import tiny_modelopt
 from fewbit.formats.plain.fixture import tiny_folder
 from fewbit.spec.refusal import CheckpointError
 
@@ -94,6 +95,7 @@ def seed(name: str) -> bytes:
 WRITERS: dict[str, Callable[..., Path]] = {
     "gptq": write_gptq,
     "fp8": tiny_fp8,
+    "modelopt": tiny_modelopt,
 }
 
 TARGETS: dict[str, Callable[[Path, bytes], bool]] = {

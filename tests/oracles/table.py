@@ -3,6 +3,7 @@
 weights   "exact"  bit-equal to the tool's, whole (sha256)
           "f16"    the tool dequantizes in float16: our f32 rounded to float16 is bit-equal, whole
           "bf16"   the same with bfloat16
+          "zero"   the tool's table of FP4 has no negative zero: with +0 for -0 bit-equal, whole
           a Close  the tool's own arithmetic rounds otherwise: largest relative difference, with the reason
 logits    name of the reference; "" where no family serves the model type yet
 """
@@ -35,11 +36,22 @@ class Check:
 
 GPTQ = Check("gptq", "f16")  # TorchLinear.dequantize_weight with dtype float16
 GGUF = Check("gguf")
+MODELOPT = Check("modelopt")
 
 CHECKS: dict[str, Check] = {
     "base-llama": Check("plain"),
     "deepseek-v3-fp8-block": Check("fp8", logits=""),
     "qwen3-moe-fp8-block": Check("fp8", logits=""),
+    "mo-fp8-kvfp8": MODELOPT,
+    "mo-fp8-pb-wo": MODELOPT,
+    "mo-int4-awq": MODELOPT,
+    "mo-int8-sq": MODELOPT,
+    "mo-mixed-fp8-nvfp4": Check("modelopt", "zero"),
+    "mo-moe-nvfp4": Check("modelopt", "zero", logits=""),
+    "mo-mxfp8": MODELOPT,
+    "mo-nvfp4-kvfp8": Check("modelopt", "zero"),
+    "mo-nvfp4-kvnvfp4": Check("modelopt", "zero"),
+    "mo-w4a8-awq": MODELOPT,
     "gptq-dynamic-mixed": GPTQ,
     "gptq-lmhead": GPTQ,
     "gptq-moe-w4-g64": Check("gptq", "f16", logits=""),
@@ -126,16 +138,6 @@ mlx-q4-g64
 mlx-q5-g64
 mlx-q6-g64
 mlx-q8-g32
-mo-fp8-kvfp8
-mo-fp8-pb-wo
-mo-int4-awq
-mo-int8-sq
-mo-mixed-fp8-nvfp4
-mo-moe-nvfp4
-mo-mxfp8
-mo-nvfp4-kvfp8
-mo-nvfp4-kvnvfp4
-mo-w4a8-awq
 qqq-w4-g128
 quark-fp8-kvfp8
 quark-int4-wo-128
