@@ -15,6 +15,7 @@ from fewbit.formats.gptq.config import Settings
 from fewbit.formats.gptq.fixture import tiny_gptq
 from fewbit.formats.modelopt.fixture import tiny_modelopt
 from fewbit.formats.plain.fixture import tiny_folder
+from fewbit.formats.quark.fixture import tiny_quark
 from fewbit.spec.refusal import CheckpointError
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8, "num_hidden_layers": 1}
@@ -96,6 +97,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "gptq": write_gptq,
     "fp8": tiny_fp8,
     "modelopt": tiny_modelopt,
+    "quark": tiny_quark,
 }
 
 TARGETS: dict[str, Callable[[Path, bytes], bool]] = {

@@ -37,6 +37,7 @@ class Check:
 GPTQ = Check("gptq", "f16")  # TorchLinear.dequantize_weight with dtype float16
 GGUF = Check("gguf")
 MODELOPT = Check("modelopt")
+QUARK = Check("quark", logits="logits_weight_only")
 
 CHECKS: dict[str, Check] = {
     "base-llama": Check("plain"),
@@ -52,6 +53,15 @@ CHECKS: dict[str, Check] = {
     "mo-nvfp4-kvfp8": Check("modelopt", "zero"),
     "mo-nvfp4-kvnvfp4": Check("modelopt", "zero"),
     "mo-w4a8-awq": MODELOPT,
+    "quark-fp8-kvfp8": QUARK,
+    "quark-int4-wo-128": QUARK,
+    "quark-int8": QUARK,
+    "quark-mixed": QUARK,
+    "quark-mxfp4": QUARK,
+    "quark-mxfp6-e2m3": QUARK,
+    "quark-nvfp4": QUARK,
+    "quark-ptpc-fp8": QUARK,
+    "quark-uint4-wo-32": QUARK,
     "gptq-dynamic-mixed": GPTQ,
     "gptq-lmhead": GPTQ,
     "gptq-moe-w4-g64": Check("gptq", "f16", logits=""),
@@ -139,15 +149,6 @@ mlx-q5-g64
 mlx-q6-g64
 mlx-q8-g32
 qqq-w4-g128
-quark-fp8-kvfp8
-quark-int4-wo-128
-quark-int8
-quark-mixed
-quark-mxfp4
-quark-mxfp6-e2m3
-quark-nvfp4
-quark-ptpc-fp8
-quark-uint4-wo-32
 torchao-float8-wo
 torchao-int8-dyn
 torchao-int8-wo

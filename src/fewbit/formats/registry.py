@@ -24,4 +24,7 @@ FORMATS: dict[str, FormatInfo] = {
     "modelopt": FormatInfo(
         "fewbit.formats.modelopt", "ModelOpt: FP8, NVFP4, MXFP8, MXFP4, INT4 AWQ, INT8, mixed precision"
     ),
+    "quark": FormatInfo(
+        "fewbit.formats.quark", "Quark: FP8, INT8, INT4, MXFP4, MXFP6, MXFP8, NVFP4, specs by layer"
+    ),
 }
