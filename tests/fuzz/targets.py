@@ -7,13 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fewbit.formats import open_checkpoint
+from fewbit.formats.compressed_tensors.fixture import tiny_compressed
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from fewbit.formats.gptq.config import Settings
 from fewbit.formats.gptq.fixture import tiny_gptq
 from fewbit.formats.plain.fixture import tiny_folder
+from fewbit.spec.dtype import F16, U4
+from fewbit.spec.granularity import group
 from fewbit.spec.refusal import CheckpointError
+from fewbit.spec.scheme import Scheme
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8, "num_hidden_layers": 1}
 
@@ -53,6 +57,10 @@ def write_gptq(folder: Path, **changes: int) -> Path:
     return tiny_gptq(folder, Settings(4, 32, True), **changes)
 
 
+def write_compressed(folder: Path, **changes: int) -> Path:
+    return tiny_compressed(folder, Scheme(U4, group(32), F16, U4), **changes)
+
+
 def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[Path, bytes], bool]:
     """A good folder in which one file is replaced."""
 
@@ -85,6 +93,8 @@ def seed(name: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         if name.startswith("gptq "):
             return (write_gptq(Path(folder), **_SMALL) / name.removeprefix("gptq ")).read_bytes()
+        if name.startswith("compressed-tensors "):
+            return (write_compressed(Path(folder), **_SMALL) / name.split()[1]).read_bytes()
         files = {"safetensors": "model.safetensors"}
         return (tiny_folder(Path(folder), **_SMALL) / files.get(name, name)).read_bytes()
 
@@ -94,4 +104,8 @@ TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
     "safetensors": safetensors,
     **{name: in_folder(name) for name in ("config.json", "tokenizer.json", "tokenizer_config.json")},
     **{f"gptq {name}": in_folder(name, write_gptq) for name in ("config.json", "model.safetensors")},
+    **{
+        f"compressed-tensors {name}": in_folder(name, write_compressed)
+        for name in ("config.json", "model.safetensors")
+    },
 }

@@ -20,4 +20,8 @@ FORMATS: dict[str, FormatInfo] = {
     "gptq": FormatInfo(
         "fewbit.formats.gptq", "GPTQ and GPTQModel: 2, 3, 4 and 8 bits, activation order, dynamic rules"
     ),
+    "compressed-tensors": FormatInfo(
+        "fewbit.formats.compressed_tensors",
+        "compressed-tensors of llm-compressor: packed 2 to 8 bits, INT8, FP8, NVFP4, MXFP4, MXFP8, mixed, sparse",
+    ),
 }
