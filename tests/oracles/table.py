@@ -59,6 +59,7 @@ CHECKS: dict[str, Check] = {
     "ct-fp8-dynamic": CT_W,
     "ct-fp8-static-kvfp8": CT_W,
     "ct-legacy-actorder-group": Check("compressed-tensors", CT_SIGNS),
+    "ct-legacy-marlin24-w4": Check("compressed-tensors", CT_SIGNS),
     "ct-legacy-sparse-bitmask": CT,
     "ct-legacy-sparse24-dense": CT,
     "ct-legacy-sparse24-fp8": CT,
@@ -86,7 +87,6 @@ REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
 """Checkpoints that are never opened, with a word of the reason."""
 
 _TODO = """
-ct-legacy-marlin24-w4
 ar-fp8-static
 ar-mixed-bits
 ar-mxfp4

@@ -76,18 +76,19 @@ def test_what_was_written_is_read(tmp_path: Path, scheme: Scheme, in_bytes: bool
 
 
 def folder_of(
-    folder: Path, leaves: dict[str, DiskArray], declared: dict[str, Any], key: str = "quantization_config"
+    folder: Path, leaves: dict[str, DiskArray], declared: dict[str, object], **changes: int
 ) -> Path:
     """A tiny model with only one down projection changed."""
     folder.mkdir()
+    config = tiny_config(**changes)
     stored = {
         name: as_disk(quantize(weight, PLAIN))
-        for name, weight in tiny_weights(tiny_config()).items()
+        for name, weight in tiny_weights(config).items()
         if name != f"{DOWN}.weight"
     }
     write_weights(folder, stored | {f"{DOWN}.{leaf}": array for leaf, array in leaves.items()})
-    write_tiny_files(folder, tiny_config())
-    write_json(folder / "config.json", {**tiny_config(), key: declared})
+    write_tiny_files(folder, config)
+    write_json(folder / "config.json", {**config, "quantization_config": declared})
     return folder
 
 

@@ -14,7 +14,7 @@ from fewbit.formats.folder.keys import Key
 METHOD = "compressed-tensors"
 STORED = (
     "pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "nvfp4-pack-quantized", "mxfp4-pack-quantized",
-    "mxfp8-quantized",
+    "mxfp8-quantized", "marlin-24",
 )  # fmt: skip
 SPARSE = ("dense", "sparse-24-bitmask", "sparse-bitmask")
 KEYS: dict[str, Key] = {

@@ -7,6 +7,8 @@ from typing import Any
 
 from fewbit.formats.compressed_tensors.activations import LEAVES, cache_scales, input_quant
 from fewbit.formats.compressed_tensors.config import Group, Settings
+from fewbit.formats.compressed_tensors.marlin24 import LEAVES as MARLIN_LEAVES
+from fewbit.formats.compressed_tensors.marlin24 import read_marlin24
 from fewbit.formats.compressed_tensors.sparse import SPARSE_LEAVES, read_sparse
 from fewbit.formats.compressed_tensors.targets import strongest
 from fewbit.formats.compressed_tensors.transform import rotation, shared_matrices
@@ -17,7 +19,7 @@ from fewbit.spec.layer_quant import LayerQuant
 
 PACKED = frozenset({
     "weight_packed", "weight_scale", "weight_zero_point", "weight_g_idx", "weight_shape", "weight_global_scale", *LEAVES,
-    *SPARSE_LEAVES,
+    *SPARSE_LEAVES, *MARLIN_LEAVES,
 })  # fmt: skip
 
 
@@ -76,6 +78,9 @@ class CompressedResolver:
                 f"holds quantized tensors ({', '.join(module.leaves)}), but no target of {self.settings.where} names it"
             )
         rule = f"config group {group.name!r} (target {text!r})"
+        if group.stored == "marlin-24":
+            yield from read_marlin24(module, group, rule)
+            return
         weight = read_weight(module, group.weights, group.stored, rule)
         inputs, claims = input_quant(module, group.inputs, rule)
         yield from weight.explained
