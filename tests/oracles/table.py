@@ -38,6 +38,12 @@ GPTQ = Check("gptq", "f16")  # TorchLinear.dequantize_weight with dtype float16
 GGUF = Check("gguf")
 MODELOPT = Check("modelopt")
 QUARK = Check("quark", logits="logits_weight_only")
+CT = Check("compressed-tensors")
+CT_SIGNS = Close("the tool's quantized zeros keep their sign, codes have none", 0.0)
+CT_NVFP4 = Close(
+    "the tool divides by the global scale, we multiply by its reciprocal: two roundings", 2.0**-22
+)
+CT_W = Check("compressed-tensors", logits="logits_weight_only")  # its `logits` quantize activations too
 
 CHECKS: dict[str, Check] = {
     "base-llama": Check("plain"),
@@ -73,6 +79,31 @@ CHECKS: dict[str, Check] = {
     "gptq-w4-g128-sym-descact": GPTQ,
     "gptq-w4-g32-asym": GPTQ,
     "gptq-w8-channel-asym": GPTQ,
+    "ct-fp8-block": CT_W,
+    "ct-fp8-dynamic": CT_W,
+    "ct-fp8-static-kvfp8": CT_W,
+    "ct-legacy-actorder-group": Check("compressed-tensors", CT_SIGNS),
+    "ct-legacy-marlin24-w4": Check("compressed-tensors", CT_SIGNS),
+    "ct-legacy-sparse-bitmask": CT,
+    "ct-legacy-sparse24-dense": CT,
+    "ct-legacy-sparse24-fp8": CT,
+    "ct-mixed-precision": CT_W,
+    "ct-moe-nvfp4": Check("compressed-tensors", CT_NVFP4, logits=""),
+    "ct-moe-w4a16-g32": Check("compressed-tensors", logits=""),
+    "ct-mxfp4": CT_W,
+    "ct-mxfp8": CT_W,
+    "ct-nvfp4": Check("compressed-tensors", CT_NVFP4, "logits_weight_only"),
+    "ct-w2a16-pack": CT,
+    "ct-w3a16-pack": CT,
+    "ct-w4a16-asym-pack": CT,
+    "ct-w4a16-pack": CT,
+    # its `logits` were reloaded without the rotations; the model in memory has them, in bfloat16
+    "ct-w4a16-quip-hadamard": Check("compressed-tensors", logits="logits_in_memory_bf16", logits_within=0.08),
+    "ct-w4a8-int": CT_W,
+    "ct-w4afp8": CT_W,
+    "ct-w8a16-embed-lmhead": Check("compressed-tensors", "bf16"),  # weights of the model in memory
+    "ct-w8a8-int": CT_W,
+    "ct-w8a8-int-static-asym": CT_W,
     **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
 }  # fmt: skip
 
@@ -98,30 +129,6 @@ awq-gemm-w4-g32
 bnb-int8
 bnb-nf4
 bnb-nf4-double
-ct-fp8-block
-ct-fp8-dynamic
-ct-fp8-static-kvfp8
-ct-legacy-actorder-group
-ct-legacy-marlin24-w4
-ct-legacy-sparse-bitmask
-ct-legacy-sparse24-dense
-ct-legacy-sparse24-fp8
-ct-mixed-precision
-ct-moe-nvfp4
-ct-moe-w4a16-g32
-ct-mxfp4
-ct-mxfp8
-ct-nvfp4
-ct-w2a16-pack
-ct-w3a16-pack
-ct-w4a16-asym-pack
-ct-w4a16-pack
-ct-w4a16-quip-hadamard
-ct-w4a8-int
-ct-w4afp8
-ct-w8a16-embed-lmhead
-ct-w8a8-int
-ct-w8a8-int-static-asym
 gguf-convert-gpt-oss-mxfp4
 gguf-convert-qwen3moe-q8_0
 gguf-iq1_m

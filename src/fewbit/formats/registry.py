@@ -27,4 +27,8 @@ FORMATS: dict[str, FormatInfo] = {
     "quark": FormatInfo(
         "fewbit.formats.quark", "Quark: FP8, INT8, INT4, MXFP4, MXFP6, MXFP8, NVFP4, specs by layer"
     ),
+    "compressed-tensors": FormatInfo(
+        "fewbit.formats.compressed_tensors",
+        "compressed-tensors of llm-compressor: packed 2 to 8 bits, INT8, FP8, NVFP4, MXFP4, MXFP8, mixed, sparse",
+    ),
 }

@@ -1,0 +1,52 @@
+"""Which modules a list of targets names: by exact name, by `re:` and a pattern, or by class, the name being stronger."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fewbit.spec.refusal import CheckpointError
+
+MAX_PATTERN = 1000
+EMBEDDINGS = ("embed_tokens",)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    text: str
+    pattern: re.Pattern[str] | None
+
+    def strength(self, module: str) -> int:
+        """3 its exact name, 2 a pattern that its name begins with, 1 its class, 0 not this module."""
+        if self.pattern is not None:
+            return 2 if self.pattern.match(module) else 0
+        if self.text == module:
+            return 3
+        return int(self.text == ("Embedding" if module.rpartition(".")[2] in EMBEDDINGS else "Linear"))
+
+
+def parse_targets(texts: Iterable[str], where: str) -> tuple[Target, ...]:
+    return tuple(_parse(text, where) for text in texts)
+
+
+def strongest(targets: Iterable[Target], module: str) -> tuple[int, str]:
+    """Strength and text of the target that names the module best; (0, "") when none does."""
+    found = (0, "")
+    for target in targets:
+        if (strength := target.strength(module)) > found[0]:
+            found = strength, target.text
+    return found
+
+
+def _parse(text: str, where: str) -> Target:
+    if not text.startswith("re:"):
+        return Target(text, None)
+    if len(text) > MAX_PATTERN:
+        raise CheckpointError(
+            f"{where}: a pattern has {len(text)} characters, expected at most {MAX_PATTERN}"
+        )
+    try:
+        return Target(text, re.compile(text[3:]))
+    except (re.error, OverflowError, RecursionError) as error:
+        raise CheckpointError(f"{where}: pattern {text!r} is no regular expression ({error})") from None
