@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fewbit.formats import open_checkpoint
+from fewbit.formats.awq import config as awq
+from fewbit.formats.awq.fixture import tiny_awq
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
@@ -53,6 +55,10 @@ def write_gptq(folder: Path, **changes: int) -> Path:
     return tiny_gptq(folder, Settings(4, 32, True), **changes)
 
 
+def write_awq(folder: Path, **changes: int) -> Path:
+    return tiny_awq(folder, awq.Settings(32), **changes)
+
+
 def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[Path, bytes], bool]:
     """A good folder in which one file is replaced."""
 
@@ -78,13 +84,17 @@ def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[
     return target
 
 
+_WRITERS: dict[str, Callable[..., Path]] = {"gptq": write_gptq, "awq": write_awq}
+
+
 def seed(name: str) -> bytes:
     """A valid input of a target."""
     if name == "gguf":
         return gguf_bytes(*tiny_gguf_parts("u4g32o", **_SMALL))
     with tempfile.TemporaryDirectory() as folder:
-        if name.startswith("gptq "):
-            return (write_gptq(Path(folder), **_SMALL) / name.removeprefix("gptq ")).read_bytes()
+        kind, _, file = name.partition(" ")
+        if kind in _WRITERS:
+            return (_WRITERS[kind](Path(folder), **_SMALL) / file).read_bytes()
         files = {"safetensors": "model.safetensors"}
         return (tiny_folder(Path(folder), **_SMALL) / files.get(name, name)).read_bytes()
 
@@ -93,5 +103,9 @@ TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
     "gguf": gguf,
     "safetensors": safetensors,
     **{name: in_folder(name) for name in ("config.json", "tokenizer.json", "tokenizer_config.json")},
-    **{f"gptq {name}": in_folder(name, write_gptq) for name in ("config.json", "model.safetensors")},
+    **{
+        f"{kind} {name}": in_folder(name, write)
+        for kind, write in _WRITERS.items()
+        for name in ("config.json", "model.safetensors")
+    },
 }

@@ -34,6 +34,7 @@ class Check:
 
 
 GPTQ = Check("gptq", "f16")  # TorchLinear.dequantize_weight with dtype float16
+AWQ = Check("awq", "f16")
 GGUF = Check("gguf")
 
 CHECKS: dict[str, Check] = {
@@ -49,6 +50,9 @@ CHECKS: dict[str, Check] = {
     "gptq-w4-g128-sym-descact": GPTQ,
     "gptq-w4-g32-asym": GPTQ,
     "gptq-w8-channel-asym": GPTQ,
+    "awq-gemm-w4-g32": AWQ,
+    "autoawq-gemm-w4-g128": AWQ,
+    "ar-w4a16-auto-awq": Check("awq"),
     **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
 }  # fmt: skip
 
@@ -61,16 +65,13 @@ ar-mixed-bits
 ar-mxfp4
 ar-nvfp4
 ar-w3a16-auto-round
-ar-w4a16-auto-awq
 ar-w4a16-auto-round
 ascend-w4a16-g64
 ascend-w8a8
 ascend-w8a8-dynamic
-autoawq-gemm-w4-g128
 autoawq-gemv-fast-w4-g128
 autoawq-gemv-w4-g128
 autoawq-marlin-w4-g128
-awq-gemm-w4-g32
 bnb-int8
 bnb-nf4
 bnb-nf4-double

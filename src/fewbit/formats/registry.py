@@ -20,4 +20,5 @@ FORMATS: dict[str, FormatInfo] = {
     "gptq": FormatInfo(
         "fewbit.formats.gptq", "GPTQ and GPTQModel: 2, 3, 4 and 8 bits, activation order, dynamic rules"
     ),
+    "awq": FormatInfo("fewbit.formats.awq", "AWQ of AutoAWQ, GPTQModel and AutoRound: 4 bits with zero points"),
 }
