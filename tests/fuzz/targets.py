@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fewbit.formats import open_checkpoint
+from fewbit.formats.auto_round import config as auto_round
+from fewbit.formats.auto_round.fixture import tiny_auto_round
 from fewbit.formats.awq import config as awq
 from fewbit.formats.awq.fixture import tiny_awq
 from fewbit.formats.files import CheckedFile
@@ -59,6 +61,10 @@ def write_awq(folder: Path, **changes: int) -> Path:
     return tiny_awq(folder, awq.Settings(32), **changes)
 
 
+def write_auto_round(folder: Path, **changes: int) -> Path:
+    return tiny_auto_round(folder, auto_round.Settings(4, 32), **changes)
+
+
 def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[Path, bytes], bool]:
     """A good folder in which one file is replaced."""
 
@@ -84,7 +90,11 @@ def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[
     return target
 
 
-_WRITERS: dict[str, Callable[..., Path]] = {"gptq": write_gptq, "awq": write_awq}
+_WRITERS: dict[str, Callable[..., Path]] = {
+    "gptq": write_gptq,
+    "awq": write_awq,
+    "auto_round": write_auto_round,
+}
 
 
 def seed(name: str) -> bytes:

@@ -20,5 +20,10 @@ FORMATS: dict[str, FormatInfo] = {
     "gptq": FormatInfo(
         "fewbit.formats.gptq", "GPTQ and GPTQModel: 2, 3, 4 and 8 bits, activation order, dynamic rules"
     ),
-    "awq": FormatInfo("fewbit.formats.awq", "AWQ of AutoAWQ, GPTQModel and AutoRound: 4 bits with zero points"),
+    "awq": FormatInfo(
+        "fewbit.formats.awq", "AWQ of AutoAWQ, GPTQModel and AutoRound: 4 bits with zero points"
+    ),
+    "auto_round": FormatInfo(
+        "fewbit.formats.auto_round", "AutoRound: 2, 3, 4 and 8 bits packed as GPTQ or AWQ, FP8, MXFP4, NVFP4"
+    ),
 }
