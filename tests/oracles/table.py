@@ -60,6 +60,8 @@ CHECKS: dict[str, Check] = {
     "ar-fp8-static": Check("auto_round", Close("the tool rounds scale and product to bf16, 2^-9 each", 3 * 2**-9), logits_within=0.03),
     "ar-mxfp4": Check("auto_round", "bf16"),
     "ar-nvfp4": Check("auto_round", Close("the tool divides by the global scale in f32, we multiply by its reciprocal", 2**-23)),
+    "autoawq-gemv-w4-g128": AWQ,
+    "autoawq-gemv-fast-w4-g128": Check("awq", Close("the file holds scale * zero point rounded to f16; the tool's weight is from before", 2**-11, 2**-12), logits_within=0.02),
     **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
 }  # fmt: skip
 
@@ -70,8 +72,6 @@ _TODO = """
 ascend-w4a16-g64
 ascend-w8a8
 ascend-w8a8-dynamic
-autoawq-gemv-fast-w4-g128
-autoawq-gemv-w4-g128
 autoawq-marlin-w4-g128
 bnb-int8
 bnb-nf4

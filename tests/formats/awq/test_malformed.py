@@ -51,6 +51,30 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("version", "leaf", "expected"),
+    [
+        ("gemv", "scales", "(F16 [64, 31]), expected shape [64, 32]"),
+        ("gemv", "qzeros", "(I32 [64, 3]), expected shape [64, 4]"),
+        ("gemv", "qweight", "no multiple of its group size 32"),
+        ("gemv_fast", "qweight", "64 at a time along K"),
+        ("gemv_fast", "qzeros", "(F16 [32, 63]), expected shape [32, 64]"),
+    ],
+)
+def test_a_column_cut(tmp_path: Path, version: str, leaf: str, expected: str) -> None:
+    folder = tiny_awq(tmp_path / "m", Settings(32, True, version))
+    put(leaf, lambda array: array[:, :-1])(folder)
+    with pytest.raises(CheckpointError) as refusal:
+        open_checkpoint(folder)
+    assert f"{DOWN}" in str(refusal.value) and expected in str(refusal.value)
+
+
+def test_gemv_fast_has_zero_points(tmp_path: Path) -> None:
+    folder = tiny_awq(tmp_path / "m", Settings(32, True, "gemv_fast"), keys={"zero_point": False})
+    with pytest.raises(CheckpointError, match="which has zero points, but zero_point is false"):
+        open_checkpoint(folder)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_refused(tmp_path: Path, case: str) -> None:
     folder = tiny_awq(tmp_path / "m", Settings(32))

@@ -1,4 +1,4 @@
-"""AWQ folders of AutoAWQ, GPTQModel and AutoRound: 4-bit codes with zero points, packed along the output rows (gemm) or not."""
+"""AWQ folders of AutoAWQ, GPTQModel and AutoRound: 4-bit codes with zero points, packed across rows (gemm) or along them (gemv)."""
 
 from __future__ import annotations
 

@@ -38,5 +38,7 @@ def tiny_awq(
 
 def tiny_tensor(weight: Any, settings: Settings) -> QuantTensor:
     shared = CHANNEL if settings.group_size == -1 else group(settings.group_size)
+    if settings.version == "gemv_fast":
+        return quantize(weight, Scheme(U4, shared, scale=F16, offset=F16))
     codes, zero = (U4, U4) if settings.zero_point else (I4, None)
     return quantize(weight, Scheme(codes, shared, scale=F16, zero_point=zero))
