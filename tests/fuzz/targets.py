@@ -16,6 +16,7 @@ from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from fewbit.formats.gptq.config import Settings
 from fewbit.formats.gptq.fixture import tiny_gptq
+from fewbit.formats.modelslim.fixture import tiny_modelslim
 from fewbit.formats.plain.fixture import tiny_folder
 from fewbit.spec.refusal import CheckpointError
 
@@ -65,6 +66,10 @@ def write_auto_round(folder: Path, **changes: int) -> Path:
     return tiny_auto_round(folder, auto_round.Settings(4, 32), **changes)
 
 
+def write_modelslim(folder: Path, **changes: int) -> Path:
+    return tiny_modelslim(folder, "W8A8", **changes)
+
+
 def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[Path, bytes], bool]:
     """A good folder in which one file is replaced."""
 
@@ -94,6 +99,7 @@ _WRITERS: dict[str, Callable[..., Path]] = {
     "gptq": write_gptq,
     "awq": write_awq,
     "auto_round": write_auto_round,
+    "modelslim": write_modelslim,
 }
 
 
@@ -118,4 +124,5 @@ TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
         for kind, write in _WRITERS.items()
         for name in ("config.json", "model.safetensors")
     },
+    "modelslim quant_model_description.json": in_folder("quant_model_description.json", write_modelslim),
 }

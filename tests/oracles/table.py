@@ -62,6 +62,9 @@ CHECKS: dict[str, Check] = {
     "ar-nvfp4": Check("auto_round", Close("the tool divides by the global scale in f32, we multiply by its reciprocal", 2**-23)),
     "autoawq-gemv-w4-g128": AWQ,
     "autoawq-gemv-fast-w4-g128": Check("awq", Close("the file holds scale * zero point rounded to f16; the tool's weight is from before", 2**-11, 2**-12), logits_within=0.02),
+    "ascend-w4a16-g64": Check("modelslim"),
+    "ascend-w8a8": Check("modelslim"),
+    "ascend-w8a8-dynamic": Check("modelslim"),
     **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
 }  # fmt: skip
 
@@ -69,9 +72,6 @@ REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
 """Checkpoints that are never opened, with a word of the reason."""
 
 _TODO = """
-ascend-w4a16-g64
-ascend-w8a8
-ascend-w8a8-dynamic
 autoawq-marlin-w4-g128
 bnb-int8
 bnb-nf4

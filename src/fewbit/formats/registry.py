@@ -26,4 +26,7 @@ FORMATS: dict[str, FormatInfo] = {
     "auto_round": FormatInfo(
         "fewbit.formats.auto_round", "AutoRound: 2, 3, 4 and 8 bits packed as GPTQ or AWQ, FP8, MXFP4, NVFP4"
     ),
+    "modelslim": FormatInfo(
+        "fewbit.formats.modelslim", "msModelSlim for Ascend: W8A8, W8A16, W4A16, W4A4, MXFP8, MXFP4"
+    ),
 }
