@@ -98,6 +98,8 @@ def rounded(weight: np.ndarray, how: Any) -> np.ndarray:
     match how:
         case "f16":
             return weight.astype(np.float16).astype(np.float32)
+        case "f16 product":
+            return weight.astype(np.float16).astype(np.float32) + np.float32(0)  # -0 + 0 = 0
         case "bf16":
             return widen_bf16(round_bf16(weight))
     return weight

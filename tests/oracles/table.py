@@ -2,6 +2,7 @@
 
 weights   "exact"  bit-equal to the tool's, whole (sha256)
           "f16"    the tool dequantizes in float16: our f32 rounded to float16 is bit-equal, whole
+          "f16 product"  that float16 weight, taken out of the tool's layer with an identity matrix: zeros lose their sign
           "bf16"   the same with bfloat16
           "zero"   the tool's table of FP4 has no negative zero: with +0 for -0 bit-equal, whole
           a Close  the tool's own arithmetic rounds otherwise: largest relative difference, with the reason
@@ -35,6 +36,7 @@ class Check:
 
 
 GPTQ = Check("gptq", "f16")  # TorchLinear.dequantize_weight with dtype float16
+AWQ = Check("awq", "f16")
 GGUF = Check("gguf")
 MODELOPT = Check("modelopt")
 QUARK = Check("quark", logits="logits_weight_only")
@@ -104,6 +106,20 @@ CHECKS: dict[str, Check] = {
     "ct-w8a16-embed-lmhead": Check("compressed-tensors", "bf16"),  # weights of the model in memory
     "ct-w8a8-int": CT_W,
     "ct-w8a8-int-static-asym": CT_W,
+    "awq-gemm-w4-g32": AWQ,
+    "autoawq-gemm-w4-g128": AWQ,
+    "ar-w4a16-auto-awq": Check("awq"),
+    "ar-w4a16-auto-round": Check("auto_round", "f16 product"),
+    "ar-w3a16-auto-round": Check("auto_round", "f16 product"),
+    "ar-mixed-bits": Check("auto_round", "f16 product"),
+    "ar-fp8-static": Check("auto_round", Close("the tool rounds scale and product to bf16, 2^-9 each", 3 * 2**-9), logits_within=0.03),
+    "ar-mxfp4": Check("auto_round", "bf16"),
+    "ar-nvfp4": Check("auto_round", Close("the tool divides by the global scale in f32, we multiply by its reciprocal", 2**-23)),
+    "autoawq-gemv-w4-g128": AWQ,
+    "autoawq-gemv-fast-w4-g128": Check("awq", Close("the file holds scale * zero point rounded to f16; the tool's weight is from before", 2**-11, 2**-12), logits_within=0.02),
+    "ascend-w4a16-g64": Check("modelslim"),
+    "ascend-w8a8": Check("modelslim"),
+    "ascend-w8a8-dynamic": Check("modelslim"),
     **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
 }  # fmt: skip
 
@@ -111,21 +127,7 @@ REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
 """Checkpoints that are never opened, with a word of the reason."""
 
 _TODO = """
-ar-fp8-static
-ar-mixed-bits
-ar-mxfp4
-ar-nvfp4
-ar-w3a16-auto-round
-ar-w4a16-auto-awq
-ar-w4a16-auto-round
-ascend-w4a16-g64
-ascend-w8a8
-ascend-w8a8-dynamic
-autoawq-gemm-w4-g128
-autoawq-gemv-fast-w4-g128
-autoawq-gemv-w4-g128
 autoawq-marlin-w4-g128
-awq-gemm-w4-g32
 bnb-int8
 bnb-nf4
 bnb-nf4-double

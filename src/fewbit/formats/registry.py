@@ -30,5 +30,13 @@ FORMATS: dict[str, FormatInfo] = {
     "compressed-tensors": FormatInfo(
         "fewbit.formats.compressed_tensors",
         "compressed-tensors of llm-compressor: packed 2 to 8 bits, INT8, FP8, NVFP4, MXFP4, MXFP8, mixed, sparse",
+    "awq": FormatInfo(
+        "fewbit.formats.awq", "AWQ of AutoAWQ, GPTQModel and AutoRound: 4 bits with zero points"
+    ),
+    "auto_round": FormatInfo(
+        "fewbit.formats.auto_round", "AutoRound: 2, 3, 4 and 8 bits packed as GPTQ or AWQ, FP8, MXFP4, NVFP4"
+    ),
+    "modelslim": FormatInfo(
+        "fewbit.formats.modelslim", "msModelSlim for Ascend: W8A8, W8A16, W4A16, W4A4, MXFP8, MXFP4"
     ),
 }

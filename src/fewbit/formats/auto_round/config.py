@@ -1,0 +1,169 @@
+"""AutoRound's configuration, from config.json or quantization_config.json, every key declared."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fewbit.formats.folder.config import Reader
+from fewbit.formats.folder.files import Declaration, FolderFiles
+from fewbit.formats.folder.keys import Key
+
+METHOD = "auto-round"
+GPTQ, AWQ, FP8, FLOATS = (
+    f"auto_round:{name}" for name in ("auto_gptq", "auto_awq", "fp8_static", "llm_compressor")
+)
+STORED = {
+    GPTQ: (("int",), (2, 3, 4, 8)),
+    AWQ: (("int",), (4,)),
+    FP8: (("fp",), (8,)),
+    FLOATS: (("mx_fp", "nv_fp"), (4,)),
+}
+"""Data types and widths that each packing stores."""
+PLAIN_BITS = 16
+MAX_PATTERN = 1000
+_SPECIAL = set(r"*+?^$()[]{}|\\")
+
+KEYS: dict[str, Key] = {
+    "quant_method": Key("string", required=True, only=(METHOD,)),
+    "bits": Key("count", required=True),
+    "group_size": Key("whole", required=True),
+    "sym": Key("bool", default=True),
+    "data_type": Key("string", default="int"),
+    "packing_format": Key("string", default=GPTQ, only=tuple(STORED)),
+    "extra_config": Key("object", default={}),
+    "act_bits": Key("count"),
+    "act_data_type": Key("string"),
+    "act_group_size": Key("whole"),
+    "act_sym": Key("bool"),
+    "act_dynamic": Key("bool"),
+    "fmt": Key("string", default="e4m3", only=("e4m3",)),
+    "activation_scheme": Key("string"),
+}
+OVERRIDES: dict[str, Key] = {
+    "bits": Key("count"),
+    "group_size": Key("whole"),
+    "sym": Key("bool"),
+    "data_type": Key("string"),
+}
+# How the weights were found, or which modules the tool looked at; activations where they stay in 16 bits.
+HARMLESS = frozenset({
+    "autoround_version", "amp", "enable_quanted_input", "enable_minmax_tuning", "block_name_to_quantize",
+    "to_quant_block_names", "iters", "lr", "minmax_lr", "nsamples", "seqlen", "batch_size", "gradient_accumulate_steps",
+    "low_gpu_mem_usage", "backend", "scale_dtype", "dataset", "model_free", "provider",
+})  # fmt: skip
+_OF_ACTIVATIONS = frozenset({"act_bits", "act_data_type", "act_group_size", "act_sym", "act_dynamic"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a module is stored. `group_size` -1: one group, 0: one scale for the whole tensor. `bits` 16: plain."""
+
+    bits: int
+    group_size: int
+    sym: bool = True
+    data_type: str = "int"
+    packing: str = GPTQ
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An entry of extra_config: a module's own name, or a pattern that is searched in it."""
+
+    text: str
+    pattern: re.Pattern[str] | None
+    changes: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AutoRoundConfig:
+    where: str
+    settings: Settings
+    rules: tuple[Rule, ...] = ()
+
+    def rule_of(self, module: str) -> Rule | None:
+        """The entry of exactly this name, else the first pattern that is found in it."""
+        exact = (rule for rule in self.rules if rule.text == module)
+        found = (rule for rule in self.rules if rule.pattern and rule.pattern.search(module))
+        return next(exact, None) or next(found, None)
+
+    def settings_of(self, rule: Rule | None) -> Settings:
+        return replace(self.settings, **rule.changes) if rule else self.settings
+
+
+def find_declaration(files: FolderFiles) -> Declaration | None:
+    """config.json's own wins over the side file."""
+    for key in ("quantization_config", "quantization_config.json"):
+        found = files.declarations.get(key)
+        if found is not None:
+            return found if found.method == METHOD else None
+    return None
+
+
+def read_settings(files: FolderFiles) -> AutoRoundConfig:
+    declaration = find_declaration(files)
+    assert declaration is not None
+    reader = Reader(declaration.where, declaration.values)
+    values = reader.all(KEYS, HARMLESS, "the format auto_round")
+    _check_twin(reader, files)
+    settings = Settings(*(values[k] for k in ("bits", "group_size", "sym", "data_type", "packing_format")))
+    _check(reader, settings)
+    if settings.packing == FP8 and values["act_dynamic"] is not False:
+        reader.fail("key 'act_dynamic' is not false, but the packing fp8_static has static input scales")
+    rules = tuple(_rule(reader, text, changes, settings) for text, changes in values["extra_config"].items())
+    return AutoRoundConfig(declaration.where, settings, rules)
+
+
+def _check(reader: Reader, settings: Settings) -> None:
+    types, widths = STORED[settings.packing]
+    if settings.bits >= PLAIN_BITS:
+        return
+    if settings.data_type not in types or settings.bits not in widths:
+        reader.fail(
+            f"says {settings.bits} bits of data_type {settings.data_type!r}, which the packing {settings.packing!r} does not "
+            f"store here (supported: {', '.join(map(str, widths))} bits of {' or '.join(types)})"
+        )
+    fixed = {"mx_fp": (32,), "nv_fp": (16,), "fp": (-1, 0)}.get(settings.data_type)
+    if fixed and settings.group_size not in fixed:
+        reader.fail(
+            f"key 'group_size' is {settings.group_size}, expected {' or '.join(map(str, fixed))} for {settings.data_type}"
+        )
+    if not fixed and settings.group_size != -1 and settings.group_size < 1:
+        reader.fail(f"key 'group_size' is {settings.group_size}, expected -1 (one group) or at least 1")
+    if fixed and not settings.sym:
+        reader.fail(f"key 'sym' is false, which {settings.data_type} cannot be")
+
+
+def _rule(reader: Reader, text: str, changes: Any, settings: Settings) -> Rule:
+    where = f"{reader.where}: extra_config {text[:80]!r}"
+    own = Reader(where, changes if isinstance(changes, dict) else {})
+    if not isinstance(changes, dict):
+        own.fail(f"is {str(changes)[:80]!r}, expected an object of settings")
+    values = own.all(OVERRIDES, HARMLESS | _OF_ACTIVATIONS, "extra_config")
+    given = {key: value for key, value in values.items() if value is not None}
+    _check(own, replace(settings, **given))
+    return Rule(text, _pattern(own, text), given)
+
+
+def _pattern(reader: Reader, text: str) -> re.Pattern[str] | None:
+    """None for a plain name, as loaders of AutoRound tell them apart: by a character that is special in patterns."""
+    if not _SPECIAL & set(text):
+        return None
+    if len(text) > MAX_PATTERN:
+        reader.fail(f"has {len(text)} characters, expected at most {MAX_PATTERN}")
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        reader.fail(f"is no regular expression ({error})")
+
+
+def _check_twin(reader: Reader, files: FolderFiles) -> None:
+    """Where both files declare, they agree on what decides the numbers."""
+    twin = files.declarations.get("quantization_config.json")
+    for key in ("bits", "group_size", "sym", "data_type", "packing_format", "extra_config"):
+        ours, theirs = reader.values.get(key), twin.values.get(key) if twin else None
+        if twin and None not in (ours, theirs) and ours != theirs:
+            reader.fail(
+                f"key {key!r} is {str(ours)[:80]}, but {twin.where} says {str(theirs)[:80]}; expected the same in both"
+            )

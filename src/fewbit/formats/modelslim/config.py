@@ -1,0 +1,63 @@
+"""quant_model_description*.json: tensor name to type, and a few keys about the whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fewbit.formats.folder.config import Reader
+from fewbit.formats.folder.files import DESCRIPTION, Declaration, FolderFiles
+from fewbit.formats.folder.keys import Key
+
+FLOAT = "FLOAT"
+KINDS = {
+    "W8A8": 8, "W8A8_DYNAMIC": 8, "W8A16": 8, "W4A16": 4, "W4A4_DYNAMIC": 4,
+    "W8A8_MXFP8": 8, "W4A4_MXFP4": 4, "W4A8_MXFP": 4,
+}  # fmt: skip
+"""Types that are read, with the bits of a weight."""
+KEYS: dict[str, Key] = {
+    "model_quant_type": Key("string"),
+    "version": Key("string"),
+    "group_size": Key("whole", default=0),
+    "kv_quant_type": Key("any", only=("", False)),
+    "kv_cache_type": Key("any", only=("", False)),
+    "fa_quant_type": Key("any", only=("", False)),
+    "reduce_quant_type": Key("any", only=("", False)),
+}
+HARMLESS = frozenset({"metadata"})
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """`kinds`: tensor name to FLOAT or a type. `group_size` 0: not said, the scales tell it."""
+
+    where: str
+    kinds: dict[str, str]
+    group_size: int = 0
+
+
+def find_declarations(files: FolderFiles) -> list[Declaration]:
+    return [found for key, found in files.declarations.items() if key.startswith(DESCRIPTION)]
+
+
+def read_description(files: FolderFiles) -> Description:
+    declaration, *more = find_declarations(files)
+    whole = {k: v for k, v in declaration.values.items() if k in KEYS or "." not in k}
+    reader = Reader(declaration.where, whole)
+    if more:
+        reader.fail(f"is one of {1 + len(more)} descriptions (see {more[0].where}), expected one")
+    values = reader.all(KEYS, HARMLESS, "the format modelslim")
+    kinds = {k: v for k, v in declaration.values.items() if k not in whole}
+    for name, kind in kinds.items():
+        if kind != FLOAT and (not isinstance(kind, str) or kind not in KINDS):
+            reader.fail(
+                f"gives tensor {name!r} the type {str(kind)[:80]!r}, which is not supported (supported: {FLOAT}, "
+                f"{', '.join(KINDS)})"
+            )
+        if kind != FLOAT and name not in files.tensors:
+            reader.fail(
+                f"gives tensor {name!r} the type {kind!r}, but no weight file holds it; it is incomplete"
+            )
+    for name, tensor in files.tensors.items():
+        if name not in kinds:
+            reader.fail(f"does not know the tensor {tensor}; they do not belong together")
+    return Description(declaration.where, kinds, values["group_size"])
