@@ -12,6 +12,8 @@ from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from fewbit.formats.gptq.config import Settings
 from fewbit.formats.gptq.fixture import tiny_gptq
+from fewbit.formats.mlx.config import Settings as MlxSettings
+from fewbit.formats.mlx.fixture import tiny_mlx
 from fewbit.formats.plain.fixture import tiny_folder
 from fewbit.spec.refusal import CheckpointError
 
@@ -53,6 +55,10 @@ def write_gptq(folder: Path, **changes: int) -> Path:
     return tiny_gptq(folder, Settings(4, 32, True), **changes)
 
 
+def write_mlx(folder: Path, **changes: int) -> Path:
+    return tiny_mlx(folder, MlxSettings(4, 32), **changes)
+
+
 def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[Path, bytes], bool]:
     """A good folder in which one file is replaced."""
 
@@ -78,13 +84,20 @@ def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[
     return target
 
 
+_WRITERS: dict[str, Callable[..., Path]] = {
+    "gptq": write_gptq,
+    "mlx": write_mlx,
+}
+
+
 def seed(name: str) -> bytes:
     """A valid input of a target."""
     if name == "gguf":
         return gguf_bytes(*tiny_gguf_parts("u4g32o", **_SMALL))
     with tempfile.TemporaryDirectory() as folder:
-        if name.startswith("gptq "):
-            return (write_gptq(Path(folder), **_SMALL) / name.removeprefix("gptq ")).read_bytes()
+        kind, _, file = name.rpartition(" ")
+        if kind:
+            return (_WRITERS[kind](Path(folder), **_SMALL) / file).read_bytes()
         files = {"safetensors": "model.safetensors"}
         return (tiny_folder(Path(folder), **_SMALL) / files.get(name, name)).read_bytes()
 
@@ -93,5 +106,9 @@ TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
     "gguf": gguf,
     "safetensors": safetensors,
     **{name: in_folder(name) for name in ("config.json", "tokenizer.json", "tokenizer_config.json")},
-    **{f"gptq {name}": in_folder(name, write_gptq) for name in ("config.json", "model.safetensors")},
+    **{
+        f"{kind} {name}": in_folder(name, write)
+        for kind, write in _WRITERS.items()
+        for name in ("config.json", "model.safetensors")
+    },
 }

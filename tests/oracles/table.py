@@ -50,6 +50,7 @@ CHECKS: dict[str, Check] = {
     "gptq-w4-g32-asym": GPTQ,
     "gptq-w8-channel-asym": GPTQ,
     **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
+    **{f"mlx-{kind}": Check("mlx") for kind in ("mixed-4-6", "mxfp4", "nvfp4", "q2-g128", "q3-g64", "q4-g64", "q5-g64", "q6-g64", "q8-g32")},
 }  # fmt: skip
 
 REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
@@ -117,15 +118,6 @@ gguf-q1_0
 gguf-tq1_0
 gguf-tq2_0
 gpt-oss-mxfp4
-mlx-mixed-4-6
-mlx-mxfp4
-mlx-nvfp4
-mlx-q2-g128
-mlx-q3-g64
-mlx-q4-g64
-mlx-q5-g64
-mlx-q6-g64
-mlx-q8-g32
 mo-fp8-kvfp8
 mo-fp8-pb-wo
 mo-int4-awq

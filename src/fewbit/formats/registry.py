@@ -20,4 +20,7 @@ FORMATS: dict[str, FormatInfo] = {
     "gptq": FormatInfo(
         "fewbit.formats.gptq", "GPTQ and GPTQModel: 2, 3, 4 and 8 bits, activation order, dynamic rules"
     ),
+    "mlx": FormatInfo(
+        "fewbit.formats.mlx", "MLX: affine 2 to 8 bits, MXFP4, MXFP8, NVFP4, settings per module"
+    ),
 }
