@@ -44,7 +44,7 @@ def put(name: str, change: Callable[[np.ndarray], np.ndarray], kind: str = "") -
     """One tensor changed, and given another type if `kind` is given."""
 
     def act(held: dict[str, DiskArray]) -> None:
-        held[name] = DiskArray(kind or held[name].kind, np.ascontiguousarray(change(held[name].array)))
+        held[name] = DiskArray(kind or held[name].kind, np.asarray(change(held[name].array), order="C"))
 
     return _edit(act)
 

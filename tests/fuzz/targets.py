@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from fewbit.formats import open_checkpoint
+from fewbit.formats.bitsandbytes.fixture import tiny_bitsandbytes
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
@@ -87,6 +89,7 @@ def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[
 _WRITERS: dict[str, Callable[..., Path]] = {
     "gptq": write_gptq,
     "mlx": write_mlx,
+    "bitsandbytes": partial(tiny_bitsandbytes, double=True),
 }
 
 

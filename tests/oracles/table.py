@@ -35,6 +35,10 @@ class Check:
 
 GPTQ = Check("gptq", "f16")  # TorchLinear.dequantize_weight with dtype float16
 GGUF = Check("gguf")
+BNB_INT8 = Close(
+    "int8_vectorwise_dequant multiplies by SCB, then by 1 / 127: two roundings where we have one before",
+    2**-22,
+)
 
 CHECKS: dict[str, Check] = {
     "base-llama": Check("plain"),
@@ -51,6 +55,9 @@ CHECKS: dict[str, Check] = {
     "gptq-w8-channel-asym": GPTQ,
     **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
     **{f"mlx-{kind}": Check("mlx") for kind in ("mixed-4-6", "mxfp4", "nvfp4", "q2-g128", "q3-g64", "q4-g64", "q5-g64", "q6-g64", "q8-g32")},
+    "bnb-int8": Check("bitsandbytes", BNB_INT8),
+    "bnb-nf4": Check("bitsandbytes", "bf16"),  # dequantize_4bit gives the dtype of the quant_state
+    "bnb-nf4-double": Check("bitsandbytes", "bf16"),
 }  # fmt: skip
 
 REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
@@ -72,9 +79,6 @@ autoawq-gemv-fast-w4-g128
 autoawq-gemv-w4-g128
 autoawq-marlin-w4-g128
 awq-gemm-w4-g32
-bnb-int8
-bnb-nf4
-bnb-nf4-double
 ct-fp8-block
 ct-fp8-dynamic
 ct-fp8-static-kvfp8

@@ -23,4 +23,5 @@ FORMATS: dict[str, FormatInfo] = {
     "mlx": FormatInfo(
         "fewbit.formats.mlx", "MLX: affine 2 to 8 bits, MXFP4, MXFP8, NVFP4, settings per module"
     ),
+    "bitsandbytes": FormatInfo("fewbit.formats.bitsandbytes", "bitsandbytes: NF4, FP4, LLM.int8()"),
 }
