@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fewbit.formats.files import CheckedFile
-from fewbit.formats.folder.safetensors import read_header
+from fewbit.formats.folder.safetensors import read_header, read_metadata
 from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
 
 Edit = Callable[[Path], None]
@@ -49,17 +49,53 @@ def put(name: str, change: Callable[[np.ndarray], np.ndarray], kind: str = "") -
     return _edit(act)
 
 
-def _edit(change: Callable[[dict[str, DiskArray]], Any]) -> Edit:
+def put_metadata(name: str, text: str | None) -> Edit:
+    """A string of the header's metadata; None takes it away."""
+
     def act(folder: Path) -> None:
-        path = folder / "model.safetensors"
-        raw = path.read_bytes()
-        header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
-        file = CheckedFile(path)
-        held = {
-            name: DiskArray(tensor.kind, tensor.whole().copy()) for name, tensor in read_header(file).items()
-        }
-        file.close()
-        change(held)
-        path.write_bytes(safetensors_bytes(held, header.get("__metadata__")))
+        rest = {key: value for key, value in _metadata(folder).items() if key != name}
+        _write(folder, _held(folder), rest if text is None else rest | {name: text})
 
     return act
+
+
+def add_metadata(name: str, section: str, **changes: Any) -> Edit:
+    """Keys of the JSON in a string of the metadata, or of a section of it."""
+
+    def act(folder: Path) -> None:
+        value = json.loads(_metadata(folder)[name])
+        (value[section] if section else value).update(changes)
+        put_metadata(name, json.dumps(value))(folder)
+
+    return act
+
+
+def _edit(change: Callable[[dict[str, DiskArray]], Any]) -> Edit:
+    def act(folder: Path) -> None:
+        held = _held(folder)
+        change(held)
+        _write(folder, held, _metadata(folder))
+
+    return act
+
+
+def _metadata(folder: Path) -> dict[str, str]:
+    file = CheckedFile(folder / "model.safetensors")
+    try:
+        return read_metadata(file)
+    finally:
+        file.close()
+
+
+def _held(folder: Path) -> dict[str, DiskArray]:
+    file = CheckedFile(folder / "model.safetensors")
+    try:
+        return {
+            name: DiskArray(tensor.kind, tensor.whole().copy()) for name, tensor in read_header(file).items()
+        }
+    finally:
+        file.close()
+
+
+def _write(folder: Path, held: dict[str, DiskArray], metadata: dict[str, str]) -> None:
+    (folder / "model.safetensors").write_bytes(safetensors_bytes(held, metadata))

@@ -58,6 +58,7 @@ CHECKS: dict[str, Check] = {
     "bnb-int8": Check("bitsandbytes", BNB_INT8),
     "bnb-nf4": Check("bitsandbytes", "bf16"),  # dequantize_4bit gives the dtype of the quant_state
     "bnb-nf4-double": Check("bitsandbytes", "bf16"),
+    **{f"torchao-{kind}": Check("torchao", "bf16") for kind in ("float8-wo", "int8-dyn", "int8-wo", "intx-int4")},  # dequantize gives bf16
 }  # fmt: skip
 
 REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
@@ -142,10 +143,6 @@ quark-mxfp6-e2m3
 quark-nvfp4
 quark-ptpc-fp8
 quark-uint4-wo-32
-torchao-float8-wo
-torchao-int8-dyn
-torchao-int8-wo
-torchao-intx-int4
 """
 TODO = frozenset(_TODO.split())
 """Checkpoints of formats that are still to come: a line each, moved to CHECKS with its format."""

@@ -24,4 +24,7 @@ FORMATS: dict[str, FormatInfo] = {
         "fewbit.formats.mlx", "MLX: affine 2 to 8 bits, MXFP4, MXFP8, NVFP4, settings per module"
     ),
     "bitsandbytes": FormatInfo("fewbit.formats.bitsandbytes", "bitsandbytes: NF4, FP4, LLM.int8()"),
+    "torchao": FormatInfo(
+        "fewbit.formats.torchao", "torchao in safetensors: INT8, FP8, unpacked 1 to 8 bits"
+    ),
 }
