@@ -47,7 +47,7 @@ class Reader:
 
 
 def read_config(reader: Reader) -> dict[str, Any]:
-    if reader.values.get("model_type") in UNSERVED:
+    if reader.get("model_type", CORE["model_type"]) in UNSERVED:
         return reader.values
     family = _family(reader)
     declared = {**CORE, **family.keys}
