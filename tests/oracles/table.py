@@ -46,6 +46,10 @@ CT_NVFP4 = Close(
     "the tool divides by the global scale, we multiply by its reciprocal: two roundings", 2.0**-22
 )
 CT_W = Check("compressed-tensors", logits="logits_weight_only")  # its `logits` quantize activations too
+BNB_INT8 = Close(
+    "int8_vectorwise_dequant multiplies by SCB, then by 1 / 127: two roundings where we have one before",
+    2**-22,
+)
 
 CHECKS: dict[str, Check] = {
     "base-llama": Check("plain"),
@@ -121,6 +125,11 @@ CHECKS: dict[str, Check] = {
     "ascend-w8a8": Check("modelslim"),
     "ascend-w8a8-dynamic": Check("modelslim"),
     **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
+    **{f"mlx-{kind}": Check("mlx") for kind in ("mixed-4-6", "mxfp4", "nvfp4", "q2-g128", "q3-g64", "q4-g64", "q5-g64", "q6-g64", "q8-g32")},
+    "bnb-int8": Check("bitsandbytes", BNB_INT8),
+    "bnb-nf4": Check("bitsandbytes", "bf16"),  # dequantize_4bit gives the dtype of the quant_state
+    "bnb-nf4-double": Check("bitsandbytes", "bf16"),
+    **{f"torchao-{kind}": Check("torchao", "bf16") for kind in ("float8-wo", "int8-dyn", "int8-wo", "intx-int4")},  # dequantize gives bf16
 }  # fmt: skip
 
 REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
@@ -131,6 +140,33 @@ autoawq-marlin-w4-g128
 bnb-int8
 bnb-nf4
 bnb-nf4-double
+awq-gemm-w4-g32
+ct-fp8-block
+ct-fp8-dynamic
+ct-fp8-static-kvfp8
+ct-legacy-actorder-group
+ct-legacy-marlin24-w4
+ct-legacy-sparse-bitmask
+ct-legacy-sparse24-dense
+ct-legacy-sparse24-fp8
+ct-mixed-precision
+ct-moe-nvfp4
+ct-moe-w4a16-g32
+ct-mxfp4
+ct-mxfp8
+ct-nvfp4
+ct-w2a16-pack
+ct-w3a16-pack
+ct-w4a16-asym-pack
+ct-w4a16-pack
+ct-w4a16-quip-hadamard
+ct-w4a8-int
+ct-w4afp8
+ct-w8a16-embed-lmhead
+ct-w8a8-int
+ct-w8a8-int-static-asym
+deepseek-v3-fp8-block
+qwen3-moe-fp8-block
 gguf-convert-gpt-oss-mxfp4
 gguf-convert-qwen3moe-q8_0
 gguf-iq1_m
@@ -162,6 +198,26 @@ torchao-float8-wo
 torchao-int8-dyn
 torchao-int8-wo
 torchao-intx-int4
+mo-fp8-kvfp8
+mo-fp8-pb-wo
+mo-int4-awq
+mo-int8-sq
+mo-mixed-fp8-nvfp4
+mo-moe-nvfp4
+mo-mxfp8
+mo-nvfp4-kvfp8
+mo-nvfp4-kvnvfp4
+mo-w4a8-awq
+qqq-w4-g128
+quark-fp8-kvfp8
+quark-int4-wo-128
+quark-int8
+quark-mixed
+quark-mxfp4
+quark-mxfp6-e2m3
+quark-nvfp4
+quark-ptpc-fp8
+quark-uint4-wo-32
 """
 TODO = frozenset(_TODO.split())
 """Checkpoints of formats that are still to come: a line each, moved to CHECKS with its format."""

@@ -38,5 +38,11 @@ FORMATS: dict[str, FormatInfo] = {
     ),
     "modelslim": FormatInfo(
         "fewbit.formats.modelslim", "msModelSlim for Ascend: W8A8, W8A16, W4A16, W4A4, MXFP8, MXFP4"
+    "mlx": FormatInfo(
+        "fewbit.formats.mlx", "MLX: affine 2 to 8 bits, MXFP4, MXFP8, NVFP4, settings per module"
+    ),
+    "bitsandbytes": FormatInfo("fewbit.formats.bitsandbytes", "bitsandbytes: NF4, FP4, LLM.int8()"),
+    "torchao": FormatInfo(
+        "fewbit.formats.torchao", "torchao in safetensors: INT8, FP8, unpacked 1 to 8 bits"
     ),
 }

@@ -47,7 +47,7 @@ class Reader:
 
 
 def read_config(reader: Reader) -> dict[str, Any]:
-    if reader.values.get("model_type") in UNSERVED:
+    if reader.get("model_type", CORE["model_type"]) in UNSERVED:
         return reader.values
     family = _family(reader)
     declared = {**CORE, **family.keys}
@@ -139,7 +139,7 @@ def _is(value: Any, kind: str) -> bool:
         case "positive":
             return (whole or isinstance(value, float)) and 0 < value < math.inf
         case "number":
-            return (whole or isinstance(value, float)) and math.isfinite(value)
+            return (whole and abs(value) < 1 << 63) or (isinstance(value, float) and math.isfinite(value))
         case "bool":
             return isinstance(value, bool)
         case "string":

@@ -5,6 +5,7 @@ header length u64 | header JSON {"name": {"dtype", "shape", "data_offsets": [beg
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -97,6 +98,21 @@ def read_header(file: CheckedFile) -> dict[str, DiskTensor]:
     def fail(message: str) -> NoReturn:
         raise CheckpointError(f"{file.path}: {message}")
 
+    header, data_start = _parse_header(file, fail)
+    data_bytes = file.size - data_start
+    tensors: dict[str, DiskTensor] = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            if not isinstance(entry, dict) or not all(isinstance(value, str) for value in entry.values()):
+                fail("'__metadata__' is not an object of strings; it is corrupt")
+            continue
+        tensors[name] = _tensor(fail, name, entry, data_start, data_bytes, file)
+    _check_cover(fail, tensors, data_start, data_bytes)
+    return tensors
+
+
+def _parse_header(file: CheckedFile, fail: Callable[[str], NoReturn]) -> tuple[dict[str, Any], int]:
+    """The header and where the data begins."""
     if file.size < 8:
         fail(
             f"has {file.size} bytes, expected at least the 8 of a safetensors header length; it is truncated"
@@ -113,17 +129,18 @@ def read_header(file: CheckedFile) -> dict[str, DiskTensor]:
     raw = file.read(8, length, "safetensors header").tobytes()
     if raw[:1] != b"{":
         fail(f"safetensors header begins with {raw[:1]!r}, expected b'{{'; it is not a safetensors file")
-    header = parse(raw, f"{file.path}: safetensors header")
-    data_start, data_bytes = 8 + length, file.size - 8 - length
-    tensors: dict[str, DiskTensor] = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            if not isinstance(entry, dict) or not all(isinstance(value, str) for value in entry.values()):
-                fail("'__metadata__' is not an object of strings; it is corrupt")
-            continue
-        tensors[name] = _tensor(fail, name, entry, data_start, data_bytes, file)
-    _check_cover(fail, tensors, data_start, data_bytes)
-    return tensors
+    header: dict[str, Any] = parse(raw, f"{file.path}: safetensors header")
+    return header, 8 + length
+
+
+def read_metadata(file: CheckedFile) -> dict[str, str]:
+    """The strings that a writer left in the header, of a file whose header was read before."""
+
+    def fail(message: str) -> NoReturn:
+        raise CheckpointError(f"{file.path}: {message}")
+
+    found: dict[str, str] = _parse_header(file, fail)[0].get("__metadata__", {})
+    return found
 
 
 def _tensor(

@@ -1,0 +1,101 @@
+"""Edits to a good folder, for tests of what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fewbit.formats.files import CheckedFile
+from fewbit.formats.folder.safetensors import read_header, read_metadata
+from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
+
+Edit = Callable[[Path], None]
+
+
+def keys(section: str, **changes: Any) -> Edit:
+    """Keys of a section of config.json set; ... takes one away."""
+
+    def act(folder: Path) -> None:
+        config = json.loads((folder / "config.json").read_text())
+        values = config[section] | changes
+        config[section] = {k: v for k, v in values.items() if v is not ...}
+        (folder / "config.json").write_text(json.dumps(config))
+
+    return act
+
+
+def drop(name: str) -> Edit:
+    return _edit(lambda held: held.pop(name))
+
+
+def rename(name: str, new: str) -> Edit:
+    return _edit(lambda held: held.update({new: held.pop(name)}))
+
+
+def add(name: str, kind: str, array: np.ndarray) -> Edit:
+    return _edit(lambda held: held.update({name: DiskArray(kind, array)}))
+
+
+def put(name: str, change: Callable[[np.ndarray], np.ndarray], kind: str = "") -> Edit:
+    """One tensor changed, and given another type if `kind` is given."""
+
+    def act(held: dict[str, DiskArray]) -> None:
+        held[name] = DiskArray(kind or held[name].kind, np.asarray(change(held[name].array), order="C"))
+
+    return _edit(act)
+
+
+def put_metadata(name: str, text: str | None) -> Edit:
+    """A string of the header's metadata; None takes it away."""
+
+    def act(folder: Path) -> None:
+        rest = {key: value for key, value in _metadata(folder).items() if key != name}
+        _write(folder, _held(folder), rest if text is None else rest | {name: text})
+
+    return act
+
+
+def add_metadata(name: str, section: str, **changes: Any) -> Edit:
+    """Keys of the JSON in a string of the metadata, or of a section of it."""
+
+    def act(folder: Path) -> None:
+        value = json.loads(_metadata(folder)[name])
+        (value[section] if section else value).update(changes)
+        put_metadata(name, json.dumps(value))(folder)
+
+    return act
+
+
+def _edit(change: Callable[[dict[str, DiskArray]], Any]) -> Edit:
+    def act(folder: Path) -> None:
+        held = _held(folder)
+        change(held)
+        _write(folder, held, _metadata(folder))
+
+    return act
+
+
+def _metadata(folder: Path) -> dict[str, str]:
+    file = CheckedFile(folder / "model.safetensors")
+    try:
+        return read_metadata(file)
+    finally:
+        file.close()
+
+
+def _held(folder: Path) -> dict[str, DiskArray]:
+    file = CheckedFile(folder / "model.safetensors")
+    try:
+        return {
+            name: DiskArray(tensor.kind, tensor.whole().copy()) for name, tensor in read_header(file).items()
+        }
+    finally:
+        file.close()
+
+
+def _write(folder: Path, held: dict[str, DiskArray], metadata: dict[str, str]) -> None:
+    (folder / "model.safetensors").write_bytes(safetensors_bytes(held, metadata))
