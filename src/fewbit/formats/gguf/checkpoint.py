@@ -14,7 +14,7 @@ from fewbit.formats.files import CheckedFile
 from fewbit.formats.finite import check_finite
 from fewbit.formats.gguf.config import Reader, find_architecture, read_config
 from fewbit.formats.gguf.container import DiskTensor, read_container
-from fewbit.formats.gguf.decode import decode_into
+from fewbit.formats.gguf.decode import constants, decode_into
 from fewbit.formats.gguf.names import ROPE_FACTORS, canonical_names
 from fewbit.formats.gguf.permute import covering_rows, disk_rows
 from fewbit.formats.gguf.tokenizer import build_tokenizer, check_tokenizer
@@ -94,15 +94,15 @@ class GgufCheckpoint:
         else:
             parts = {"codes": np.empty(shape, array_dtype(info.scheme.codes))}
         disk = self._disk[info.disk_name]
+        fixed = constants(disk.kind)
+        by_rows = parts.keys() - fixed.keys()
         row_bytes = disk.bytes // rows
         step = max(1, PIECE_BYTES // row_bytes)
         for first in range(start, stop, step):
             last = min(first + step, stop)
             raw = self._rows(disk, first, last, row_bytes, name)
-            decode_into(
-                disk.kind, raw, {role: part[first - start : last - start] for role, part in parts.items()}
-            )
-        tensor = QuantTensor(info.scheme, shape, parts)
+            decode_into(disk.kind, raw, {role: parts[role][first - start : last - start] for role in by_rows})
+        tensor = QuantTensor(info.scheme, shape, {**parts, **fixed})
         check_finite(tensor, self.path, info.disk_name, start)
         return tensor
 
