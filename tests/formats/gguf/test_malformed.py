@@ -137,7 +137,7 @@ CASES: dict[str, tuple[Callable[[], bytes], str]] = {
     "architecture mamba": (lambda: metadata(general__architecture="mamba"), "architecture 'mamba' is not supported"),
     "an adapter": (lambda: metadata(general__type="adapter"), "GGUF of type 'adapter'"),
     "quantization version 1": (lambda: metadata(general__quantization_version=1), "quantization version 1"),
-    "a part of a split": (lambda: metadata(split__count=3), "one of 3 parts"),
+    "a part of a split": (lambda: metadata(split__count=3, split__no=0), "name must end in '-00001-of-00003.gguf'"),
     "an unknown key": (lambda: metadata(llama__logit_scale=2.0), "'llama.logit_scale' is unknown"),
     "a key of another architecture": (lambda: metadata(qwen2__block_count=2), "'qwen2.block_count' is unknown"),
     "no layers": (lambda: metadata(llama__block_count=0), "'llama.block_count' is 0"),
