@@ -73,10 +73,24 @@ class Oracle:
         """Of a reference's name; a GGUF's references have the file's own names."""
         if self.checkpoint.format != "gguf":
             return f"{name}.weight"
-        return next(n for n, info in self.checkpoint.tensors.items() if info.disk_name == f"{name}.weight")
+        return self.gguf_members(name)[0]
+
+    def gguf_members(self, name: str) -> list[str]:
+        """The canonical names of a GGUF's tensor: one, or one an expert in their order."""
+        disk_name = name if name.endswith(".bias") else f"{name}.weight"
+        return [n for n, info in self.checkpoint.tensors.items() if info.disk_name == disk_name]
+
+    def quantized(self) -> set[str]:
+        """Canonical names of what the manifest lists as quantized; a converter's lists every matrix, plain ones too."""
+        if not self.name.startswith("gguf-convert-"):
+            return {self.canonical(name) for name in self.weights}
+        members = {member for name in self.weights for member in self.gguf_members(name)}
+        return {member for member in members if not self.checkpoint.tensors[member].scheme.is_plain}
 
     def weight(self, name: str) -> np.ndarray:
-        """f32, in the row order of the reference."""
+        """f32, in the row order of the reference; stacked experts whole."""
+        if self.checkpoint.format == "gguf" and "_exps" in name:
+            return np.stack([dequantize(self.checkpoint.read(member)) for member in self.gguf_members(name)])
         canonical = self.canonical(name)
         value = dequantize(self.checkpoint.read(canonical))
         permuted = self.checkpoint.format == "gguf" and self.checkpoint.model_type == "llama"
@@ -88,7 +102,8 @@ class Oracle:
         """Ours and theirs of the rows that the reference holds."""
         if f"weight.{name}" in self.reference:
             return weight, self.reference[f"weight.{name}"].reshape(weight.shape)
-        n = weight.shape[0]
+        weight = weight.reshape(-1, weight.shape[-1])
+        n = len(weight)
         rows = sorted({0, 1, n // 3, n // 2, n - 2, n - 1})
         return weight[rows], self.reference[f"weight_rows.{name}"]
 

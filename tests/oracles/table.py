@@ -74,6 +74,10 @@ CHECKS: dict[str, Check] = {
     "quark-nvfp4": QUARK,
     "quark-ptpc-fp8": QUARK,
     "quark-uint4-wo-32": QUARK,
+    "gguf-convert-qwen3moe-q8_0": Check("gguf", logits=""),
+    "gguf-convert-gpt-oss-mxfp4": Check(
+        "gguf", Close("ggml reads the MXFP4 code of -0 as +0: the same number in other bits", 0.0), logits=""
+    ),
     "gptq-dynamic-mixed": GPTQ,
     "gptq-lmhead": GPTQ,
     "gptq-moe-w4-g64": Check("gptq", "f16", logits=""),
@@ -130,6 +134,9 @@ CHECKS: dict[str, Check] = {
     "bnb-nf4": Check("bitsandbytes", "bf16"),  # dequantize_4bit gives the dtype of the quant_state
     "bnb-nf4-double": Check("bitsandbytes", "bf16"),
     **{f"torchao-{kind}": Check("torchao", "bf16") for kind in ("float8-wo", "int8-dyn", "int8-wo", "intx-int4")},  # dequantize gives bf16
+    **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0", "1_0")},
+    **{f"gguf-iq{kind}": GGUF for kind in ("1_m", "1_s", "2_s", "2_xs", "2_xxs", "3_s", "3_xxs")},
+    **{f"gguf-{kind}": GGUF for kind in ("iq4_nl", "iq4_xs", "mxfp4", "nvfp4", "tq1_0", "tq2_0")},
 }  # fmt: skip
 
 REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
@@ -167,22 +174,6 @@ ct-w8a8-int
 ct-w8a8-int-static-asym
 deepseek-v3-fp8-block
 qwen3-moe-fp8-block
-gguf-convert-gpt-oss-mxfp4
-gguf-convert-qwen3moe-q8_0
-gguf-iq1_m
-gguf-iq1_s
-gguf-iq2_s
-gguf-iq2_xs
-gguf-iq2_xxs
-gguf-iq3_s
-gguf-iq3_xxs
-gguf-iq4_nl
-gguf-iq4_xs
-gguf-mxfp4
-gguf-nvfp4
-gguf-q1_0
-gguf-tq1_0
-gguf-tq2_0
 gpt-oss-mxfp4
 mlx-mixed-4-6
 mlx-mxfp4

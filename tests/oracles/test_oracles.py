@@ -31,7 +31,7 @@ def test_every_tensor_is_consumed_or_explained(name: str, oracle: Open) -> None:
     checkpoint = oracle(name).checkpoint
     assert checkpoint.format == CHECKS[name].format
     quantized = {n for n, info in checkpoint.tensors.items() if not info.scheme.is_plain}
-    assert quantized == {oracle(name).canonical(n) for n in oracle(name).weights}
+    assert quantized == oracle(name).quantized()
     if checkpoint.model_type in FAMILIES:
         module = family(checkpoint.model_type)
         spec = module.describe(

@@ -8,8 +8,13 @@ from importlib import import_module
 from fewbit.schemes.arrays import Array
 from fewbit.spec.scheme import QuantTensor
 
-FAMILIES: dict[str, str] = {}
-"""Scheme.family to module, `"iq2_xxs": "fewbit.schemes.iq.iq2"`."""
+FAMILIES: dict[str, str] = {
+    **{
+        name: "fewbit.schemes.iq.reference"
+        for name in ("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s")
+    },
+}
+"""Scheme.family to module, `"iq2_xxs": "fewbit.schemes.iq.reference"`."""
 
 
 def dequantizer(family: str) -> Callable[[QuantTensor], Array]:

@@ -1,4 +1,4 @@
-"""The GGUF format: one file with metadata, tokenizer and tensors of GGML block types."""
+"""The GGUF format: a file (or its split parts) with metadata, tokenizer and tensors of GGML block types."""
 
 from __future__ import annotations
 

@@ -75,9 +75,6 @@ def find_architecture(reader: Reader) -> Architecture:
         reader.fail(
             f"has quantization version {version}, expected 2; quantize the model again with current tools"
         )
-    parts = reader.get("split.count", "float") or 0
-    if parts > 1:
-        reader.fail(f"is one of {parts} parts of a split model; merge them first (llama-gguf-split --merge)")
     return ARCHITECTURES[name]
 
 
@@ -91,7 +88,11 @@ def read_config(
     """rope_factors: the values of the file's rotary divisors, f32 [head_dim / 2]."""
     prefix = architecture.name + "."
     _check_keys(reader, architecture)
-    config: dict[str, Any] = {"model_type": architecture.model_type, "hidden_act": "silu"}
+    config: dict[str, Any] = {
+        "model_type": architecture.model_type,
+        "hidden_act": "silu",
+        **architecture.fixed,
+    }
     for key in architecture.keys:
         value = reader.get(prefix + key.suffix, key.kind)
         if value is None and key.required:
@@ -117,8 +118,18 @@ def read_config(
         config[flag] = f"blk.0.{projection}.bias" in tensor_names
     config["rope_theta"] = reader.get(prefix + "rope.freq_base", "positive") or 10000.0
     config["rope_scaling"] = rope_scaling(reader, prefix, config, rope_factors)
+    if config["rope_scaling"]:
+        config["rope_scaling"].update(architecture.rope)
     window = reader.get(prefix + "attention.sliding_window", "count")
-    if window is not None and window < config["max_position_embeddings"]:
+    if architecture.alternating_windows:
+        if window is None:
+            reader.fail(
+                f"has no metadata key {prefix + 'attention.sliding_window'!r}, which a {architecture.name} model needs"
+            )
+        config["sliding_window"] = window
+        kinds = ("sliding_attention", "full_attention")
+        config["layer_types"] = [kinds[i % 2] for i in range(config["num_hidden_layers"])]
+    elif window is not None and window < config["max_position_embeddings"]:
         reader.fail(f"metadata key {prefix + 'attention.sliding_window'!r} is {window}, shorter than the context; "
                     "sliding windows are not supported for this architecture")  # fmt: skip
     return config

@@ -6,7 +6,7 @@ tensor info: name | n_dims u32 | extents u64[n_dims], the contiguous one first |
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fewbit.formats.files import CheckedFile
@@ -23,13 +23,19 @@ LEAST_INFO_BYTES = 8 + 1 + 4 + 8 + 4 + 8
 
 @dataclass(frozen=True, slots=True)
 class DiskTensor:
-    """`shape` is in row-major order (the file's extents reversed); `start` counts from the beginning of the file."""
+    """`shape` is in row-major order (the file's extents reversed); `start` counts from the beginning of `file`."""
 
     name: str
     kind: GgufType
     shape: tuple[int, ...]
     start: int
     bytes: int
+    file: CheckedFile
+
+    def at(self, index: int) -> DiskTensor:
+        """One of a stack of tensors."""
+        count = self.bytes // self.shape[0]
+        return replace(self, shape=self.shape[1:], start=self.start + index * count, bytes=count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ def read_container(file: CheckedFile) -> Container:
     for name, kind, shape, offset in infos:
         if name in tensors:
             cursor.fail(f"tensor {name!r} occurs twice; write the file again")
-        tensors[name] = _place(cursor, file.size, data_start, alignment, name, kind, shape, offset)
+        tensors[name] = _place(cursor, file, data_start, alignment, name, kind, shape, offset)
     _check_overlaps(cursor, tensors)
     return Container(version, alignment, metadata, tensors)
 
@@ -113,7 +119,7 @@ def _tensor_info(cursor: Cursor, index: int) -> tuple[str, GgufType, tuple[int, 
 
 def _place(
     cursor: Cursor,
-    size: int,
+    file: CheckedFile,
     data_start: int,
     alignment: int,
     name: str,
@@ -128,13 +134,13 @@ def _place(
         cursor.fail(
             f"tensor {name!r} begins at data offset {offset}, expected a multiple of the alignment {alignment}"
         )
-    start = data_start + offset
+    start, size = data_start + offset, file.size
     if start + count > size:
         cursor.fail(
             f"tensor {name!r} ({kind.name} {list(shape)}) takes bytes {start} to {start + count}, but the file has {size}; "
             "it is truncated or corrupt, fetch it again"
         )
-    return DiskTensor(name, kind, shape, start, count)
+    return DiskTensor(name, kind, shape, start, count, file)
 
 
 def _check_overlaps(cursor: Cursor, tensors: dict[str, DiskTensor]) -> None:

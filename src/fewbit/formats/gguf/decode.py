@@ -14,7 +14,7 @@ PIECE_ELEMS = 1 << 18  # codes decoded at a time: they and their temporaries fit
 
 
 def decode_into(kind: GgufType, raw: Array, parts: Mapping[str, Array]) -> None:
-    """raw: uint8, the bytes of whole rows. parts: C-contiguous arrays of those rows, filled here."""
+    """raw: uint8, the bytes of whole rows. parts: C-contiguous arrays of those rows, filled here; `constants` are not among them."""
     if kind.unpack is None:
         parts["codes"].reshape(-1)[:] = raw.view(array_dtype(kind.scheme.codes))
         return
@@ -28,19 +28,29 @@ def decode_into(kind: GgufType, raw: Array, parts: Mapping[str, Array]) -> None:
 
 def decode(kind: GgufType, raw: Array, n: int, k: int) -> QuantTensor:
     """raw: uint8, the n * row_bytes(k) bytes of n rows."""
-    parts = empty_parts(kind.scheme, n, k)
-    decode_into(kind, raw, parts)
-    return QuantTensor(kind.scheme, (n, k), parts)
+    parts, fixed = empty_parts(kind.scheme, n, k), constants(kind)
+    decode_into(kind, raw, {role: part for role, part in parts.items() if role not in fixed})
+    return QuantTensor(kind.scheme, (n, k), {**parts, **fixed})
+
+
+def constants(kind: GgufType) -> dict[str, Array]:
+    """Parts that are the same for every tensor of the type."""
+    return {"codebook": np.array(kind.codebook, np.float32)} if kind.codebook else {}
 
 
 def encode(tensor: QuantTensor) -> Array:
     """uint8 [N, row bytes] (or [bytes] of a vector): the exact inverse of `decode`."""
     kind = BY_SCHEME[tensor.scheme]
     parts = {role: np.ascontiguousarray(part) for role, part in tensor.parts.items()}
+    for role, fixed in constants(kind).items():
+        if not np.array_equal(parts.pop(role), fixed):
+            raise ValueError(f"{kind.name} has a {role} of its own, which is not the tensor's")
     if kind.pack is None:
         plain: Array = parts["codes"].view(np.uint8)
         return plain
     n, k = tensor.shape
+    if k % kind.block:
+        raise ValueError(f"{kind.name} needs rows of a multiple of {kind.block} elements, got {k}")
     blocks = np.empty((n * (k // kind.block), kind.block_bytes), np.uint8)
     kind.pack(_by_block(parts, len(blocks)), blocks)
     return blocks.reshape(n, kind.row_bytes(k))

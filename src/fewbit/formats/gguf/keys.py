@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Kind = Literal["count", "positive", "float", "bool", "string"]
@@ -57,6 +58,12 @@ COMMON = (
 )
 
 
+def with_experts(*keys: Key) -> tuple[Key, ...]:
+    """COMMON, in which the keys of experts mean something."""
+    replaced = {key.suffix for key in keys}
+    return (*(key for key in COMMON if key.suffix not in replaced), *keys)
+
+
 @dataclass(frozen=True, slots=True)
 class Architecture:
     """What differs between the families.
@@ -65,6 +72,10 @@ class Architecture:
     biases          projections that may have a bias
     qk_norm         q and k are normalized per head
     bias_flags      Hugging Face keys that say whether the biases of a projection exist: (key, projection)
+    experts         the Hugging Face key of their number; their projections are stacked, [experts, N, K]; "": a dense MLP
+    names           further tensors of a layer, by canonical name after the layer's own
+    fixed, rope     Hugging Face keys that the architecture implies, and those within rope_scaling
+    alternating_windows   every other layer sees a sliding window only, beginning with the first
     """
 
     name: str
@@ -74,10 +85,16 @@ class Architecture:
     qk_norm: bool = False
     bias_flags: tuple[tuple[str, str], ...] = ()
     keys: tuple[Key, ...] = COMMON
+    experts: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    rope: Mapping[str, Any] = field(default_factory=dict)
+    alternating_windows: bool = False
 
 
 _ATTENTION = frozenset({"attn_q", "attn_k", "attn_v", "attn_output"})
 _MLP = frozenset({"ffn_gate", "ffn_up", "ffn_down"})
+_EXPERTS = frozenset({"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"})
 
 ARCHITECTURES: dict[str, Architecture] = {
     a.name: a
@@ -88,5 +105,29 @@ ARCHITECTURES: dict[str, Architecture] = {
         ),
         Architecture("qwen2", "qwen2", biases=frozenset({"attn_q", "attn_k", "attn_v"})),
         Architecture("qwen3", "qwen3", biases=_ATTENTION, qk_norm=True, bias_flags=(("attention_bias", "attn_q"),)),
+        Architecture(
+            "qwen3moe", "qwen3_moe", biases=_ATTENTION, qk_norm=True, bias_flags=(("attention_bias", "attn_q"),),
+            keys=with_experts(
+                Key("expert_count", "count", "num_experts", required=True),
+                Key("expert_used_count", "count", "num_experts_per_tok", required=True),
+                Key("expert_feed_forward_length", "count", "moe_intermediate_size", required=True),
+            ),
+            experts="num_experts", names={"ffn_gate_inp.weight": "mlp.gate.weight"},
+            fixed={"norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []},
+        ),
+        Architecture(
+            "gpt-oss", "gpt_oss", biases=_ATTENTION | _EXPERTS, bias_flags=(("attention_bias", "attn_q"),),
+            keys=with_experts(
+                Key("expert_count", "count", "num_local_experts", required=True),
+                Key("expert_used_count", "count", "num_experts_per_tok", required=True),
+                Key("expert_feed_forward_length", "count", "intermediate_size", required=True),
+            ),
+            experts="num_local_experts",
+            names={
+                "ffn_gate_inp.weight": "mlp.router.weight", "ffn_gate_inp.bias": "mlp.router.bias",
+                "post_attention_norm.weight": "post_attention_layernorm.weight", "attn_sinks.weight": "self_attn.sinks",
+            },
+            fixed={"swiglu_alpha": 1.702, "swiglu_limit": 7.0}, rope={"truncate": False}, alternating_windows=True,
+        ),
     )
 }  # fmt: skip
