@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from fewbit.formats import open_checkpoint
+from fewbit.formats.auto_round import config as auto_round
+from fewbit.formats.auto_round.fixture import tiny_auto_round
+from fewbit.formats.awq import config as awq
+from fewbit.formats.awq.fixture import tiny_awq
+from fewbit.formats.bitsandbytes.fixture import tiny_bitsandbytes
+from fewbit.formats.compressed_tensors.fixture import tiny_compressed
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.fp8.fixture import tiny_fp8
 from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from fewbit.formats.gptq.config import Settings
 from fewbit.formats.gptq.fixture import tiny_gptq
+from fewbit.formats.mlx.config import Settings as MlxSettings
+from fewbit.formats.mlx.fixture import tiny_mlx
 from fewbit.formats.modelopt.fixture import tiny_modelopt
+from fewbit.formats.modelslim.fixture import tiny_modelslim
 from fewbit.formats.plain.fixture import tiny_folder
 from fewbit.formats.quark.fixture import tiny_quark
+from fewbit.formats.torchao.fixture import tiny_torchao
+from fewbit.spec.dtype import F16, U4
+from fewbit.spec.granularity import group
 from fewbit.spec.refusal import CheckpointError
+from fewbit.spec.scheme import Scheme
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8, "num_hidden_layers": 1}
 
@@ -54,6 +68,26 @@ def safetensors(folder: Path, data: bytes) -> bool:
 
 def write_gptq(folder: Path, **changes: int) -> Path:
     return tiny_gptq(folder, Settings(4, 32, True), **changes)
+
+
+def write_awq(folder: Path, **changes: int) -> Path:
+    return tiny_awq(folder, awq.Settings(32), **changes)
+
+
+def write_auto_round(folder: Path, **changes: int) -> Path:
+    return tiny_auto_round(folder, auto_round.Settings(4, 32), **changes)
+
+
+def write_compressed(folder: Path, **changes: int) -> Path:
+    return tiny_compressed(folder, Scheme(U4, group(32), F16, U4), **changes)
+
+
+def write_mlx(folder: Path, **changes: int) -> Path:
+    return tiny_mlx(folder, MlxSettings(4, 32), **changes)
+
+
+def write_modelslim(folder: Path, **changes: int) -> Path:
+    return tiny_modelslim(folder, "W8A8", **changes)
 
 
 def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[Path, bytes], bool]:
@@ -98,6 +132,13 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "fp8": tiny_fp8,
     "modelopt": tiny_modelopt,
     "quark": tiny_quark,
+    "awq": write_awq,
+    "auto_round": write_auto_round,
+    "compressed-tensors": write_compressed,
+    "mlx": write_mlx,
+    "modelslim": write_modelslim,
+    "bitsandbytes": partial(tiny_bitsandbytes, double=True),
+    "torchao": tiny_torchao,
 }
 
 TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
@@ -109,4 +150,5 @@ TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
         for form, write in WRITERS.items()
         for name in ("config.json", "model.safetensors")
     },
+    "modelslim quant_model_description.json": in_folder("quant_model_description.json", write_modelslim),
 }

@@ -30,6 +30,7 @@ FORMATS: dict[str, FormatInfo] = {
     "compressed-tensors": FormatInfo(
         "fewbit.formats.compressed_tensors",
         "compressed-tensors of llm-compressor: packed 2 to 8 bits, INT8, FP8, NVFP4, MXFP4, MXFP8, mixed, sparse",
+    ),
     "awq": FormatInfo(
         "fewbit.formats.awq", "AWQ of AutoAWQ, GPTQModel and AutoRound: 4 bits with zero points"
     ),
@@ -38,6 +39,7 @@ FORMATS: dict[str, FormatInfo] = {
     ),
     "modelslim": FormatInfo(
         "fewbit.formats.modelslim", "msModelSlim for Ascend: W8A8, W8A16, W4A16, W4A4, MXFP8, MXFP4"
+    ),
     "mlx": FormatInfo(
         "fewbit.formats.mlx", "MLX: affine 2 to 8 bits, MXFP4, MXFP8, NVFP4, settings per module"
     ),
