@@ -74,7 +74,9 @@ def write(records: list[Record]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     write_records(FOLDER / f"{detection().platform.name}.csv", records)
     declared = {row.name for row in load_rows()}
-    compiled = sorted(declared & (read_attestation(FOLDER).compiled | set(row_names())))  # builds may hold fewer sets
+    compiled = sorted(
+        declared & (read_attestation(FOLDER).compiled | set(row_names()))
+    )  # builds may hold fewer sets
     (FOLDER / "compiled.csv").write_text("row\n" + "".join(f"{name}\n" for name in compiled))
 
 

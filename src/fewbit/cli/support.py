@@ -21,7 +21,7 @@ from fewbit.spec.refusal import FewbitError
 
 MEANINGS = {
     "attested": "ran on that platform (docs/attested)",
-    "emulated": "its algorithm ran on another machine",
+    "emulated": "its algorithm ran elsewhere, without its instructions",
     "compiled": "it compiles for that platform",
     "declared": "it is written down",
     "refused": "refused; name op and scheme to see why",
