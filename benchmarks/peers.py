@@ -44,7 +44,8 @@ def commands(model: Path, threads: int, peer_python: Path) -> dict[str, list[str
 
 
 def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": f"{ROOT}/src:{ROOT}"}
+    paths = [f"{ROOT}/src", str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def measure(workers: dict[str, Worker], rounds: int) -> dict[str, Result]:
