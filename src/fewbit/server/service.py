@@ -47,7 +47,7 @@ class Service:
         room = limits.max_context_tokens - (order.max_tokens != 0)
         try:
             if order.conversation is None:
-                prompts = [await self._ids(prompt, room) for prompt in order.prompts]
+                prompts = await self._ids(order.prompts, room)
             else:
                 encode = self.tokenizer.encode_chat
                 prompts = [await asyncio.to_thread(encode, order.conversation, order.template_kwargs, room)]
@@ -85,12 +85,12 @@ class Service:
             ]
         )
 
-    async def _ids(self, prompt: str | list[int], room: int) -> list[int]:
-        if not isinstance(prompt, str):
-            return prompt
-        if len(prompt) > LONG_TEXT:
-            return await asyncio.to_thread(self.tokenizer.encode, prompt, room)
-        return self.tokenizer.encode(prompt)
+    async def _ids(self, prompts: list[str | list[int]], room: int) -> list[list[int]]:
+        def encode() -> list[list[int]]:
+            return [self.tokenizer.encode(item, room) if isinstance(item, str) else item for item in prompts]
+
+        long = sum(len(item) for item in prompts if isinstance(item, str)) > LONG_TEXT
+        return await asyncio.to_thread(encode) if long else encode()
 
     def _too_long(self, param: str, tokens: str, room: int) -> ApiError:
         message = (
