@@ -8,10 +8,10 @@ from pathlib import Path
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.files import CheckedFile
-from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
-from fewbit.formats.plain.fixture import tiny_folder
 from fewbit.formats.plain.safetensors import read_header
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
+from tests.formats.plain.fixture import tiny_folder
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8, "num_hidden_layers": 1}
 

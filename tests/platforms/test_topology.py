@@ -63,7 +63,9 @@ def test_more_threads_than_cores_take_the_cores_further_processors(tmp_path: Pat
     topology = read_topology(machine(tmp_path, cores=16, nodes=2, siblings=True), parse_cpus("4-7,20-23"))
     assert plan_threads(topology, NO_LIMITS, threads=6).cpus == (4, 5, 6, 7, 20, 21)
     assert plan_threads(topology, NO_LIMITS, threads=8).cpus == (4, 5, 6, 7, 20, 21, 22, 23)
-    assert plan_threads(topology, NO_LIMITS, threads=9).cpus == ()  # more than processors: granted, not pinned
+    assert (
+        plan_threads(topology, NO_LIMITS, threads=9).cpus == ()
+    )  # more than processors: granted, not pinned
 
 
 def test_slow_cores_of_a_hybrid_processor_are_left_out(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ class Barrier {
 
   void wait(int32_t thread, Patience& patience) {
     if (threads_ == 1) return;
-    const uint32_t seen = epoch_.value.load(std::memory_order_acquire);  // cannot advance before this thread arrives
+    const uint32_t seen =
+        epoch_.value.load(std::memory_order_acquire);  // cannot advance before this thread arrives
     const int32_t group = thread / kGroup;
     const int32_t members = group == groups_ - 1 ? threads_ - group * kGroup : kGroup;
     if (!arrive(arrived_[group], members) || !arrive(groups_arrived_, groups_)) {

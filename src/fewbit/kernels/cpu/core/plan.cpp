@@ -9,7 +9,8 @@ bool plan_is_valid(const fb_step* steps, int64_t count) {
   return true;
 }
 
-void run_plan(const fb_step* steps, int64_t count, const fb_worker& worker, Barrier& barrier, Patience& patience) {
+void run_plan(const fb_step* steps, int64_t count, const fb_worker& worker, Barrier& barrier,
+              Patience& patience) {
   // Read now: once the last barrier opens, the caller may free the steps.
   const bool open_end = count && steps[count - 1].overlap;
   for (const fb_step* step = steps; step != steps + count; ++step) {

@@ -25,7 +25,8 @@ struct alignas(64) Epoch {
   // Sequential consistency on both sides: either the sleeper sees the new value, or the waker sees the sleeper.
   void advance() {
     value.fetch_add(1, std::memory_order_seq_cst);
-    if (sleepers.load(std::memory_order_seq_cst)) syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+    if (sleepers.load(std::memory_order_seq_cst))
+      syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
   }
 };
 

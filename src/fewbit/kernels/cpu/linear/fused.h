@@ -35,7 +35,9 @@ void fused_tile(const fb_linear_args& args, int64_t half) {
     });
   };
   const auto begin_block = [&] FB_INLINE_LAMBDA {
-    unroll<halves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_block(packed + h / 2 * panel_bytes, (first_half + h) % 2); });
+    unroll<halves>([&](auto h) FB_INLINE_LAMBDA {
+      weights[h].begin_block(packed + h / 2 * panel_bytes, (first_half + h) % 2);
+    });
   };
 
   const int64_t whole_blocks = args.k / S.block_k();
