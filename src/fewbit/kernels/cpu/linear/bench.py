@@ -1,6 +1,6 @@
 """Times linear rows: the matrices of SmolLM2-135M as one decode plan, and products of many rows.
 
-python -m fewbit.kernels.cpu.linear.bench [--threads 2] [--isa avx2] [--decode] [--rows 1,2,8,512] [--shape 1536x576]
+python -m fewbit.kernels.cpu.linear.bench [--threads 2] [--isa avx2] [--decode M] [--rows 1,2,8,512] [--shape 1536x576]
     [--schemes u4g32o,i8g32]
 """
 
@@ -101,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--isa", default="avx2")
-    parser.add_argument("--decode", action="store_true")
+    parser.add_argument("--decode", type=int, metavar="M", help="time the whole model at M rows")
     parser.add_argument("--rows", default="1,2,4,8,32,512")
     parser.add_argument("--shape", default="1536x576")
     parser.add_argument("--schemes", default="u4g32o,i8g32")
@@ -109,7 +109,7 @@ def main() -> None:
     args = parser.parse_args()
     timer = Timer(Pool(args.threads), args.isa)
     if args.decode:
-        decode(timer, 1, args.repeats)
+        decode(timer, args.decode, args.repeats)
         return
     n, k = map(int, args.shape.split("x"))
     rows = [int(m) for m in args.rows.split(",")]

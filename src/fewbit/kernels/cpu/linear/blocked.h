@@ -4,9 +4,8 @@
 
 namespace fb::FB_ISA {
 
-constexpr int kBlockK = 256;  // k of a decoded block: one half of it is 16 KiB, half of L1
-constexpr int kBlockRows =
-    126;  // rows whose activations are swept per panel; decoding costs about 1 % at that count
+constexpr int kBlockK = 256;     // k of a decoded block: one half of it is 16 KiB, half of L1
+constexpr int kBlockRows = 126;  // rows that sweep a decoded block: decoding then costs about 1 %
 
 // In the thread's scratch: decoded weights [k][32 n] (or, with one half per tile, [half][k][16 n]), and partial sums.
 struct BlockScratch {
@@ -22,8 +21,11 @@ template <Scheme S>
 void decode_half(const uint8_t* packed, int half, int64_t k_begin, int64_t k_end, float* out) {
   Decoder<S> weights[1];
   for (int64_t k = k_begin; k < k_end; k += kSubBlock, out += kSubBlock * kWeightsStride) {
-    weights[0].begin_block(packed + k / S.block_k() * S.block_bytes(), half);
-    each_k(weights, static_cast<int>(k % S.block_k() / kSubBlock),
+    const uint8_t* block = packed + k / S.block_k() * S.block_bytes();
+    const int sub = static_cast<int>(k % S.block_k() / kSubBlock);
+    if (half == 0) prefetch_ahead<S>(block, sub);  // half 1 comes soon after
+    weights[0].begin_block(block, half);
+    each_k(weights, sub,
            [&](int k0, auto i) FB_INLINE_LAMBDA { weights[0].at(i).store(out + (k0 + i) * kWeightsStride); });
   }
 }
