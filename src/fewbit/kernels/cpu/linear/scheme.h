@@ -66,11 +66,16 @@ constexpr Scheme i6g16t{Element::code, 6, 32, 16, false, true, true};
 static_assert(u4g32o.block_bytes() == 640 && u4g32ot.block_bytes() == 4736 && i6g16t.block_bytes() == 6720);
 
 // X(scheme, layout) for every scheme
-#define FB_SCHEMES(X)                                                                                  \
-  X(f32, n32k32)                                                                                       \
-  X(f16, n32k32) X(bf16, n32k32) X(i4g32, n32k32) X(u4g32o, n32k32) X(i5g32, n32k32) X(u5g32o, n32k32) \
-      X(i8g32, n32k32) X(u2g16ot, n32k256) X(i3g16t, n32k256) X(u4g32ot, n32k256) X(u5g32ot, n32k256)  \
-          X(i6g16t, n32k256)
+#define FB_SCHEMES(X) \
+  X(f32, n32k32)      \
+  X(f16, n32k32)      \
+  X(bf16, n32k32)     \
+  X(i4g32, n32k32)    \
+  X(u4g32o, n32k32)   \
+  X(i5g32, n32k32)    \
+  X(u5g32o, n32k32)   \
+  X(i8g32, n32k32)    \
+  X(u2g16ot, n32k256) X(i3g16t, n32k256) X(u4g32ot, n32k256) X(u5g32ot, n32k256) X(i6g16t, n32k256)
 
 // Bit position of the b-bit field of k (counted within its word's 32/b values).
 constexpr int field_bit(int k, int b) { return b >= 8 ? k * b : (k % 2) * 16 + k / 2 * b; }
