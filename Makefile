@@ -62,6 +62,10 @@ $(VENV)/.test: $(VENV)/.ready requirements/test.txt
 	@$(PIP) install --no-deps -r requirements/test.txt
 	@touch $@
 
+$(VENV)/.test-all: $(VENV)/.test requirements/test-all.txt
+	@$(PIP) install --no-deps -r requirements/test-all.txt
+	@touch $@
+
 # every instruction set, as a wheel; the objects of `make setup` are used again
 $(VENV)/.wheel: $(VENV)/.ready $(SOURCES)
 	@echo "building the library for every instruction set, and the wheel"
@@ -86,7 +90,7 @@ lint: $(VENV)/.test
 test: $(VENV)/.test $(VENV)/.wheel lint
 	$(RUN) -m pytest -n 2 --dist loadfile
 
-test-all: $(VENV)/.test $(VENV)/.wheel lint
+test-all: $(VENV)/.test-all $(VENV)/.wheel lint
 	$(RUN) -m pytest -n 2 --dist loadfile -m ""
 
 # Kernels under AddressSanitizer and UndefinedBehaviorSanitizer, the thread pool under ThreadSanitizer. Python itself
