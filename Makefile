@@ -30,7 +30,7 @@ serve: setup
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(not (3, 11) <= v < (3, 15) and f"fewbit needs Python 3.11 to 3.14, {sys.executable} is {v[0]}.{v[1]}; say which with make PYTHON=...")'
-	@c++ -dumpfullversion -dumpversion >/dev/null 2>&1 || { echo "fewbit needs a C++20 compiler: g++ 12 or newer" >&2; exit 1; }
+	@found=$$($${CXX:-c++} -dumpversion 2>/dev/null | cut -d. -f1); [ "$${found:-0}" -ge 12 ] || { echo "fewbit needs a C++20 compiler, g++ 12 or newer; $${CXX:-c++} is $${found:-missing}" >&2; exit 1; }
 	@echo "[1/4] making the environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
