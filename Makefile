@@ -95,7 +95,7 @@ test-all: $(VENV)/.test-all $(VENV)/.wheel lint
 
 # Kernels under AddressSanitizer and UndefinedBehaviorSanitizer, the thread pool under ThreadSanitizer. Python itself
 # is not instrumented, so the runtime is loaded first, and leaks, which are Python's, are not looked for.
-SANITIZED = cmake -S . -B build/$(1) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFEWBIT_ISAS=native -DFEWBIT_SANITIZE=$(2) $(3) >/dev/null && cmake --build build/$(1) --parallel $(JOBS)
+SANITIZED = cmake -S . -B build/$(1) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DFEWBIT_ISAS=native;emulated" -DFEWBIT_SANITIZE=$(2) $(3) >/dev/null && cmake --build build/$(1) --parallel $(JOBS)
 
 test-asan: $(VENV)/.test
 	@$(call SANITIZED,asan,address$(comma)undefined)
