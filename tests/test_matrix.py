@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fewbit.kernels.cpu.backend import CpuBackend
@@ -22,10 +23,12 @@ from fewbit.registry.explain import describe_cell
 from fewbit.registry.matrix import Entry, matrix
 from fewbit.registry.refusals import describe_m
 from fewbit.registry.table import load_rows
+from fewbit.schemes.reference import dequantize
 from fewbit.spec.cell import Choice, KernelRow
 from fewbit.spec.op import OPS
 from tests.golden_file import check_golden
 from tests.matrix.cases import CASES
+from tests.matrix.problem import error, run
 from tools import attest
 
 CPU_ROWS = [row for row in load_rows() if row.backend == "cpu"]
@@ -60,6 +63,18 @@ def test_a_declared_row_matches_its_reference(
     assert not faults, "\n".join(faults)
     assert record.cases > 0
     records.append(record)
+
+
+@pytest.mark.parametrize("name", ["linear_u4g32o_f32_n32k32_scalar", "linear_i6g16t_f32_n32k256_scalar"])
+def test_the_comparison_notices_one_code_that_is_off_by_one(name: str, backend: CpuBackend) -> None:
+    row = next(row for row in CPU_ROWS if row.name == name)
+    problem = next(p for p in CASES["linear"](row) if p.case.startswith("m=1 n=33"))
+    found = run(problem, row, backend)
+    assert error(problem, found, problem.expected()) <= problem.allowed
+    codes = problem.args["weight"].parts["codes"]
+    nonzero = np.argwhere(dequantize(problem.args["weight"]) != 0)
+    codes[tuple(nonzero[-1])] ^= 1
+    assert error(problem, found, problem.expected()) > problem.allowed
 
 
 def test_every_op_of_the_table_has_cases() -> None:

@@ -35,8 +35,8 @@ def support_matrix() -> str:
         "# Support matrix\n",
         (
             "Which kernel serves a cell on a platform, by instruction set; `amx≥16` means from 16 rows of activations on. "
-            "Its state is in brackets: *attested* (ran on that platform, see below), *emulated* (its algorithm ran on another "
-            "machine, without its instructions), *compiled*, *declared*. A dash is a refusal; `fewbit support --op OP --scheme "
+            "Its state is in brackets: *attested* (ran on that platform, see below), *emulated* (its algorithm ran "
+            "elsewhere, without its instructions), *compiled*, *declared*. A dash is a refusal; `fewbit support --op OP --scheme "
             "SCHEME` explains each.\n"
         ),
         _table(

@@ -39,7 +39,9 @@ class Variable(Generic[T]):
 def _feature_items(text: str) -> frozenset[str]:
     items = [item.strip() for item in text.split(",") if item.strip()]
     if "-" in items:
-        raise ValueError("features to hide with a minus sign, or to insist on without, like -amx,-avx512_bf16")
+        raise ValueError(
+            "features to hide with a minus sign, or to insist on without, like -amx,-avx512_bf16"
+        )
     return frozenset(items)
 
 

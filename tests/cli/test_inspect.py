@@ -10,8 +10,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from fewbit.formats.gguf.fixture import RawTensor, tiny_gguf, tiny_gguf_parts, write_gguf
 from fewbit.platforms.linux.memory import memory_available
+from tests.formats.gguf.fixture import RawTensor, tiny_gguf, tiny_gguf_parts, write_gguf
 
 Run = Callable[..., CompletedProcess[str]]
 

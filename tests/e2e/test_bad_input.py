@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fewbit.formats.gguf.fixture import gguf_bytes, raw_tensor, tiny_gguf_parts
+from tests.formats.gguf.fixture import gguf_bytes, raw_tensor, tiny_gguf_parts
 
 METADATA, TENSORS = tiny_gguf_parts()
 Q, UP = "blk.0.attn_q.weight", "blk.0.ffn_up.weight"

@@ -28,11 +28,11 @@ def client(server) -> openai.OpenAI:
 
 
 def test_the_printed_curl_line_answers_sensibly(server):
-    """At whatever the server's own settings are, as a user pastes it."""
+    """As a user pastes it."""
     done = subprocess.run(["bash", "-c", f"{server.curl} -s"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert len(answer["choices"][0]["message"]["content"]) > 10
+    assert "Paris" in answer["choices"][0]["message"]["content"]
     assert answer["usage"]["completion_tokens"] > 3
 
 

@@ -7,7 +7,7 @@ from fewbit.engine.uniform import choice_seed, mix64, stream, uniforms
 
 def draw(seed: int, count: int, start: int = 0) -> np.ndarray:
     streams = np.full(count, stream(seed), np.uint64)
-    return uniforms(streams, np.arange(start, start + count, dtype=np.uint64))
+    return uniforms(streams, list(range(start, start + count)))
 
 
 def test_values_are_pinned() -> None:
@@ -19,8 +19,16 @@ def test_values_are_pinned() -> None:
 def test_a_number_depends_on_seed_and_position_alone() -> None:
     whole = draw(7, 100)
     assert np.array_equal(whole[40:60], draw(7, 20, 40))
-    mixed = uniforms(np.array([stream(1), stream(7)], np.uint64), np.array([5, 40], np.uint64))
+    mixed = uniforms(np.array([stream(1), stream(7)], np.uint64), [5, 40])
     assert mixed[1] == whole[40]
+
+
+def test_few_and_many_agree() -> None:
+    seeds = [0, 1, 2**64 - 1, 0x9E3779B97F4A7C15]
+    streams = np.array([stream(seed) for seed in seeds] * 5, np.uint64)
+    positions = [0, 1, 2**20, 2**31] * 5
+    few = np.concatenate([uniforms(streams[i : i + 4], positions[i : i + 4]) for i in range(0, 20, 4)])
+    assert np.array_equal(uniforms(streams, positions), few)
 
 
 def test_seeds_a_golden_ratio_apart_are_not_one_stream() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fewbit.formats.gguf.fixture import tiny_gguf
+from tests.formats.gguf.fixture import tiny_gguf
 
 TEXT = (
     "It is a truth universally acknowledged, that a single man in possession\nof a good fortune, must be in want of a "

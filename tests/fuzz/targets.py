@@ -9,28 +9,28 @@ from pathlib import Path
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.auto_round import config as auto_round
-from fewbit.formats.auto_round.fixture import tiny_auto_round
 from fewbit.formats.awq import config as awq
-from fewbit.formats.awq.fixture import tiny_awq
-from fewbit.formats.bitsandbytes.fixture import tiny_bitsandbytes
-from fewbit.formats.compressed_tensors.fixture import tiny_compressed
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
-from fewbit.formats.fp8.fixture import tiny_fp8
-from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from fewbit.formats.gptq.config import Settings
-from fewbit.formats.gptq.fixture import tiny_gptq
 from fewbit.formats.mlx.config import Settings as MlxSettings
-from fewbit.formats.mlx.fixture import tiny_mlx
-from fewbit.formats.modelopt.fixture import tiny_modelopt
-from fewbit.formats.modelslim.fixture import tiny_modelslim
-from fewbit.formats.plain.fixture import tiny_folder
-from fewbit.formats.quark.fixture import tiny_quark
-from fewbit.formats.torchao.fixture import tiny_torchao
 from fewbit.spec.dtype import F16, U4
 from fewbit.spec.granularity import group
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import Scheme
+from tests.formats.auto_round.fixture import tiny_auto_round
+from tests.formats.awq.fixture import tiny_awq
+from tests.formats.bitsandbytes.fixture import tiny_bitsandbytes
+from tests.formats.compressed_tensors.fixture import tiny_compressed
+from tests.formats.fp8.fixture import tiny_fp8
+from tests.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
+from tests.formats.gptq.fixture import tiny_gptq
+from tests.formats.mlx.fixture import tiny_mlx
+from tests.formats.modelopt.fixture import tiny_modelopt
+from tests.formats.modelslim.fixture import tiny_modelslim
+from tests.formats.plain.fixture import tiny_folder
+from tests.formats.quark.fixture import tiny_quark
+from tests.formats.torchao.fixture import tiny_torchao
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8, "num_hidden_layers": 1}
 

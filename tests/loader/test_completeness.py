@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.gguf.fixture import tiny_gguf_parts, write_gguf
 from fewbit.kernels.backend import Backend
 from fewbit.kernels.selector import Selector
 from fewbit.loader import LoadOptions, load_model, prepare
@@ -20,6 +19,7 @@ from fewbit.schemes.reference import quantize
 from fewbit.spec.cell import Platform
 from fewbit.spec.refusal import CheckpointError, RefusedError
 from fewbit.spec.scheme import QuantTensor
+from tests.formats.gguf.fixture import tiny_gguf_parts, write_gguf
 from tests.models.tiny import PLAIN, ArrayCheckpoint, Driver, plain_llama, runner_of
 
 

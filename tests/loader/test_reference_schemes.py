@@ -9,11 +9,11 @@ import pytest
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.gptq.config import Settings
-from fewbit.formats.gptq.fixture import tiny_gptq
 from fewbit.kernels.backend import open_backend
 from fewbit.loader import prepare
 from fewbit.platforms.x86.detect import detect
 from fewbit.spec.refusal import RefusedError
+from tests.formats.gptq.fixture import tiny_gptq
 from tests.models.tiny import ArrayCheckpoint, Driver, runner_of
 
 TOKENS = {0: list(range(20))}

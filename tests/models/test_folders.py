@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.gguf.fixture import tiny_gguf
-from fewbit.formats.plain.fixture import tiny_folder
+from tests.formats.gguf.fixture import tiny_gguf
+from tests.formats.plain.fixture import tiny_folder
 from tests.models.families import MEMBERS, assert_close, sequences, tiny_model
 from tests.models.tiny import Driver, checkpoint_of, runner_of
 

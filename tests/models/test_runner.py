@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fewbit.engine.runner import Runner
+from fewbit.kernels.ops.recorder import Ops
 from tests.models.tiny import Driver, plain_llama, runner_of
 
 
@@ -92,3 +93,19 @@ def test_outputs_are_copies(driver: Driver) -> None:
     kept = first.top_logprobs.copy()
     driver.runner.run(driver.batch({1: [60, 61]}, all_rows=False))
     np.testing.assert_array_equal(first.top_logprobs, kept)
+
+
+def test_a_step_of_one_row_each_is_decode(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention's kernels are chosen by phase."""
+    phases = []
+
+    class Spy(Ops):
+        def __init__(self, selector: Any, m: int, phase: Any = "any") -> None:
+            phases.append(phase)
+            super().__init__(selector, m, phase)
+
+    monkeypatch.setattr("fewbit.engine.runner.Ops", Spy)
+    fresh = Driver(runner_of(plain_llama(), runner.backend))
+    fresh.logits({0: [5, 6, 7], 1: [8]})
+    fresh.logits({0: [5], 1: [6]})
+    assert [phase for phase in phases if phase != "any"] == ["prefill", "decode"]

@@ -15,10 +15,10 @@ from safetensors.numpy import load_file
 
 from fewbit import env
 from fewbit.formats import open_checkpoint
-from fewbit.formats.gguf.fixture import to_disk_rows
 from fewbit.schemes.arrays import round_bf16, widen_bf16
 from fewbit.schemes.reference import dequantize
 from tests.conftest import ROOT
+from tests.formats.gguf.fixture import to_disk_rows
 
 NOT_THE_TOOLS = ("reference.safetensors", "oracle.json")
 

@@ -36,6 +36,7 @@ def test_every_source_is_in_it_and_no_cpp(root, unpacked):
         p.relative_to(source).as_posix() for p in source.rglob("*") if p.is_file() and p.suffix != ".pyc"
     }
     wanted = {name for name in wanted if not name.endswith((".cpp", ".h", ".so"))} | {LIBRARY}
+    wanted |= {f"fewbit/registry/attested/{p.name}" for p in (root / "docs/attested").glob("*.csv")}
     found = {p.relative_to(unpacked).as_posix() for p in (unpacked / "fewbit").rglob("*") if p.is_file()}
     assert found == wanted
 
@@ -58,10 +59,10 @@ def test_the_library_exports_its_interface_and_nothing_else(unpacked):
 
 
 def test_the_unpacked_wheel_runs(unpacked):
-    """From its folder alone, away from the checkout: it finds its library beside itself, at the package's version."""
+    """From its folder alone, without site packages, where the checkout may be installed in place: it finds its library beside itself, at the package's version."""
     code = "from fewbit.kernels.cpu import library; import fewbit; print(fewbit.__version__, library.version(), fewbit.__file__)"
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-S", "-c", code],
         capture_output=True,
         text=True,
         cwd=unpacked,

@@ -59,6 +59,15 @@ def test_cpuset_with_a_hole(tmp_path: Path) -> None:
     assert topology.cpus == (4, 5, 6, 7, 20, 21, 22, 23)
 
 
+def test_more_threads_than_cores_take_the_cores_further_processors(tmp_path: Path) -> None:
+    topology = read_topology(machine(tmp_path, cores=16, nodes=2, siblings=True), parse_cpus("4-7,20-23"))
+    assert plan_threads(topology, NO_LIMITS, threads=6).cpus == (4, 5, 6, 7, 20, 21)
+    assert plan_threads(topology, NO_LIMITS, threads=8).cpus == (4, 5, 6, 7, 20, 21, 22, 23)
+    assert (
+        plan_threads(topology, NO_LIMITS, threads=9).cpus == ()
+    )  # more than processors: granted, not pinned
+
+
 def test_slow_cores_of_a_hybrid_processor_are_left_out(tmp_path: Path) -> None:
     topology = read_topology(machine(tmp_path, cores=24, efficient=tuple(range(8, 24))), frozenset(range(24)))
     plan = plan_threads(topology, NO_LIMITS)

@@ -40,6 +40,16 @@ def test_an_emulation_that_ran_anywhere_makes_a_row_emulated() -> None:
     assert state(Attestation(records, frozenset({AVX512, AMX}))) == "emulated"
 
 
+def test_bits_that_ran_on_another_instruction_set_make_a_row_emulated() -> None:
+    """Rows of a bitwise class are one algorithm; those that promise a tolerance only are not."""
+    scalar = AVX512.replace("avx512", "scalar")
+    attestation = Attestation({"x86_64": {scalar: record(scalar)}}, frozenset())
+    rows = {row.name: row for row in ROWS}
+    assert attestation.state(rows[AVX512], "x86_avx512", ROWS) == "emulated"
+    assert attestation.state(rows[AVX512.replace("u4g32o", "i4g32")], "x86_avx512", ROWS) == "declared"
+    assert attestation.state(rows[AMX], "x86_amx", ROWS) == "declared"
+
+
 def test_records_round_trip(tmp_path: Path) -> None:
     write_records(tmp_path / "x86_amx.csv", [record(AMX), record(AVX512)])
     (tmp_path / "compiled.csv").write_text(f"row\n{AMX}\n")

@@ -86,7 +86,7 @@ def server(start: Callable[..., Running]) -> Running:
 
 @pytest.fixture(scope="module")
 def demo_server() -> Iterator[Running]:
-    """The real engine with the demo model."""
+    """The real engine with the demo model, and a cache of 10 pages for 4 sequences of up to 8."""
     from fewbit.config import EngineConfig, ModelConfig
     from fewbit.demo import DemoModelError, demo_path
     from fewbit.engine.load import load
@@ -96,7 +96,11 @@ def demo_server() -> Iterator[Running]:
         path = demo_path()
     except DemoModelError as error:
         pytest.skip(str(error))
-    loaded = load(path, ModelConfig(), EngineConfig(context=1024, max_sequences=4, queue=16, batch_tokens=64))
+    loaded = load(
+        path,
+        ModelConfig(),
+        EngineConfig(context=256, max_sequences=4, queue=16, batch_tokens=64, kv_memory="8MiB"),
+    )
     service = Service("demo", loaded.tokenizer, EngineClient(loaded.engine.channel, loaded.engine.limits))
     running, end = launch(service, loaded.engine, None, None)
     yield running

@@ -221,6 +221,7 @@ def test_prompt_longer_than_the_context(server: Running) -> None:
     assert error["code"] == "context_length_exceeded"
     assert "600" in error["message"] and "512" in error["message"]
     assert "1000" in refused(post(server, "completions", {"prompt": "x" * 1000}))["message"]
+    assert "at least" in refused(post(server, "completions", {"prompt": "x" * 1_000_000}))["message"]
     assert (
         refused(post(server, "chat/completions", {"messages": [{"role": "user", "content": "x" * 1000}]}))[
             "param"

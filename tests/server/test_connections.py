@@ -157,3 +157,26 @@ def test_many_streams_at_once(server: Running) -> None:
     with concurrent.futures.ThreadPoolExecutor(30) as pool:
         assert list(pool.map(ask, range(60))) == [20] * 60
     assert server.free_pages == server.all_pages
+
+
+def test_a_request_that_does_not_arrive_is_dropped(
+    start: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewbit.server.connection.ARRIVAL_S", 0.5)
+    server = start()
+    for head in (
+        b"",
+        b"GET /health HTT",
+        b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+    ):
+        with connect(server) as client:
+            client.sendall(head)
+            began = time.monotonic()
+            with contextlib.suppress(ConnectionResetError):
+                assert client.recv(100) == b""
+            assert 0.3 < time.monotonic() - began < 3
+    body = {"prompt": "x", "max_tokens": 300, "ignore_eos": True}
+    server.runner.step_s = 0.005
+    assert (
+        http.post(f"{server.url}/v1/completions", json=body).status_code == 200
+    )  # an answer may take longer

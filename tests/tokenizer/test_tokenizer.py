@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fewbit.formats.checkpoint import TokenizerFiles
 from fewbit.spec.refusal import CheckpointError, FewbitError
-from fewbit.tokenizer.tokenizer import Tokenizer
+from fewbit.tokenizer.tokenizer import Tokenizer, TooLongError
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
 
@@ -99,3 +101,24 @@ def test_without_template(sentencepiece: TokenizerFiles) -> None:
 def test_broken_tokenizer_json(text: str) -> None:
     with pytest.raises(CheckpointError, match=r"tokenizer\.json can't be used"):
         Tokenizer(TokenizerFiles(json=text))
+
+
+@pytest.mark.parametrize("unit", ["a", " ", "word ", "7", "😀", "\n"])
+def test_texts_far_too_long_are_refused_early(byte_level: TokenizerFiles, unit: str) -> None:
+    tokenizer = _of(byte_level)
+    text = unit * (2_000_000 // len(unit.encode()))
+    began = time.process_time()
+    with pytest.raises(TooLongError, match="at most 500 fit") as caught:
+        tokenizer.encode(text, 500)
+    with pytest.raises(TooLongError):
+        tokenizer.encode_chat([{"role": "user", "content": text}], most=500)
+    assert caught.value.tokens > 500
+    assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize("unit", ["a", "word ", "😀 x"])
+def test_a_text_that_fits_is_never_refused(byte_level: TokenizerFiles, unit: str) -> None:
+    tokenizer = _of(byte_level)
+    text = unit * 30_000
+    ids = tokenizer.encode(text)
+    assert tokenizer.encode(text, len(ids)) == ids

@@ -80,7 +80,7 @@ def _processor(d: Diagnosis) -> Facts:
     told.append(
         (
             "cores",
-            f"{len(t.cores)} usable, {threads} threads each; processors {format_cpus(t.cpus)} of {t.online} online",
+            f"{len(t.cores)} usable, {threads} thread{'s' if threads > 1 else ''} each; processors {format_cpus(t.cpus)} of {t.online} online",
         )
     )
     if d.detection:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from fewbit.config import Activations
-from fewbit.platforms.linux.threads import plan_threads
 from fewbit.spec.refusal import FewbitError
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def eval(
     chunk
         Tokens of a window.
     threads
-        Worker threads; by default one per physical core that the process may use.
+        Worker threads; by default one per physical core that the process may use, and one for the FP32 reference.
     as_json
         Print JSON.
     """
@@ -66,8 +65,8 @@ def eval(
             f"tokens {tokens} and chunk {chunk} must be at least 2: a first token cannot be scored"
         )
     content = _read(text, tokens * CHARACTERS_PER_TOKEN)
-    # numpy, which the reference needs, counts the machine's processors and not those that this process may use
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(plan_threads(threads=threads).threads))
+    # numpy's threads spin against ours and against other processes: at a load of 8 two took three times as long as one
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(threads or 1))
     from fewbit.demo import resolve_model
     from fewbit.evaluate.measure import measure
 

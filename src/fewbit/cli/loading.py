@@ -26,9 +26,17 @@ def load_with_progress(name: str, model: ModelConfig, engine: EngineConfig, quie
         DownloadColumn(binary_units=True),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(f"loading {path.name}", total=None)
-        loaded = load(path, model, engine, lambda done, total: bar.update(task, completed=done, total=total))
+    bar = Progress(*columns, console=console, transient=True)
+    task = bar.add_task(f"loading {path.name}", total=None)
+
+    def progress(done: int, total: int) -> None:
+        bar.start()  # not before there is something to show: a refusal stands alone
+        bar.update(task, completed=done, total=total)
+
+    try:
+        loaded = load(path, model, engine, progress)
+    finally:
+        bar.stop()
     if not quiet:
         console.print(f"[bold]{path.name}[/bold]")
         for key, value in loaded.facts:

@@ -25,10 +25,13 @@ def console() -> Console:
 
 
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[str | Text] | None], right: Sequence[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text] | None],
+    right: Sequence[str] = (),
+    gap: int = 2,
 ) -> Table:
-    """Plain columns under a ruled head, as wide as they need; `right` names those of numbers. A row None is a rule."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    """Plain columns under a ruled head, `gap` apart; `right` names those of numbers. A row None is an empty line."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, gap - 1, 0, 0))
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:

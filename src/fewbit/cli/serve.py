@@ -102,13 +102,12 @@ def announce(service: object, address: tuple[object, ...], key: str | None) -> N
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     url = f"http://{host}:{port}"
     auth = " -H 'Authorization: Bearer KEY'" if key else ""
+    # temperature 0: whoever pastes it sees the same sensible answer each time
     if service.tokenizer.has_chat_template:
-        path, body = (
-            "chat/completions",
-            '{"messages": [{"role": "user", "content": "What is the capital of France?"}]}',
-        )
+        question = '[{"role": "user", "content": "What is the capital of France?"}]'
+        path, body = "chat/completions", f'{{"messages": {question}, "temperature": 0}}'
     else:
-        path, body = "completions", '{"prompt": "The capital of France is"}'
+        path, body = "completions", '{"prompt": "The capital of France is", "temperature": 0}'
     console = Console(highlight=False)
     console.print(f"\n[bold]{service.model}[/bold] is ready")
     if service.tokenizer.has_chat_template:

@@ -19,9 +19,10 @@ from fewbit.spec.cell import Cell, Choice, Platform
 from fewbit.spec.op import OPS
 from fewbit.spec.refusal import FewbitError
 
+WIDE = 88  # columns from which the matrix of all platforms has room for gaps of two
 MEANINGS = {
     "attested": "ran on that platform (docs/attested)",
-    "emulated": "its algorithm ran on another machine",
+    "emulated": "its algorithm ran elsewhere, without its instructions",
     "compiled": "it compiles for that platform",
     "declared": "it is written down",
     "refused": "refused; name op and scheme to see why",
@@ -110,7 +111,8 @@ def _show_matrix(entries: list[Entry], platforms: list[Platform]) -> None:
             lines.append([op if first else "", cell.scheme, how, *(_answer(entry) for entry in answers)])
             first = False
         lines.append(None)
-    out.print(table(["op", "scheme", "for", *(one.name for one in platforms)], lines))
+    gap = 2 if out.width >= WIDE else 1
+    out.print(table(["op", "scheme", "for", *(one.name for one in platforms)], lines, gap=gap))
     out.print()
     out.print(facts((marked(state), f"{state}: {meaning}") for state, meaning in MEANINGS.items()))
     out.print(

@@ -6,7 +6,7 @@ import numpy as np
 
 from fewbit.engine.runner import BatchInput
 from fewbit.engine.scheduler import Chunk, Schedule
-from fewbit.engine.sequence import Sequence, pages_for
+from fewbit.engine.sequence import Sequence
 from fewbit.engine.uniform import uniforms
 
 
@@ -62,8 +62,8 @@ class BatchBuilder:
         end = count
         for s, chunk in enumerate(chunks, count):
             end = self._lay(chunk, s, end)
-        pages = pages_for(int(self._kv_len[: len(sequences)].max()), self._page_tokens)
-        counter = np.array([sequence.output_tokens for sequence in self._sampled], np.uint64)
+        pages = max(len(sequence.pages) for sequence in sequences)
+        counter = [sequence.output_tokens for sequence in self._sampled]
         batch = BatchInput(
             token_ids=self._token_ids[:end],
             positions=self._positions[:end],

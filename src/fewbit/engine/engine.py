@@ -164,7 +164,7 @@ class Engine:
         if len(prompt) > room:
             return "invalid", (
                 f"the prompt has {len(prompt)} tokens, and the context of {limits.max_context_tokens} leaves room for "
-                f"{room}; shorten it or start the server with a larger --max-context"
+                f"{room}; shorten it or start the server with a larger --context"
             )
         if not 0 <= min(prompt) <= max(prompt) < limits.vocab:
             wrong = next(token for token in prompt if not 0 <= token < limits.vocab)

@@ -15,7 +15,7 @@ from fewbit.engine.size import Size, size_cache
 from fewbit.formats import open_checkpoint
 from fewbit.kernels.backend import open_backend
 from fewbit.loader import LoadOptions, load_model, prepare
-from fewbit.loader.memory import Capacity, estimate, kv_bytes_per_page
+from fewbit.loader.memory import Capacity, check_memory, estimate, kv_bytes_per_page
 from fewbit.platforms.linux.memory import read_memory
 from fewbit.platforms.x86.detect import detect
 from fewbit.spec.refusal import CheckpointError, FewbitError
@@ -57,6 +57,7 @@ def load(path: Path, model: ModelConfig, config: EngineConfig, progress: Progres
         small = Capacity(config.batch_tokens, config.max_sequences, 0, 0)
         bare = estimate(prepared.linears, prepared.embedding, prepared.spec, shape, backend, small)
         memory = read_memory()
+        check_memory(bare, memory)  # before a size of the cache is blamed
         page_bytes = kv_bytes_per_page(shape)
         left = memory.available_bytes - bare.total
         size = size_cache(config, shape.max_position_embeddings, page_bytes, Runner.page_tokens, left)

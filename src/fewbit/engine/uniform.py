@@ -10,6 +10,7 @@ import numpy as np
 
 GOLDEN = 0x9E3779B97F4A7C15
 MASK = (1 << 64) - 1
+FEW = 8
 
 _GOLDEN = np.uint64(GOLDEN)
 _M1, _M2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -34,10 +35,17 @@ def choice_seed(seed: int, choice: int) -> int:
     return seed if choice == 0 else mix64(seed ^ mix64(choice))
 
 
-def uniforms(streams: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """f32[L] in [0, 1), a multiple of 2^-24, for streams u64[L] at positions u64[L]."""
-    z = streams + (positions + np.uint64(1)) * _GOLDEN
+def uniforms(streams: np.ndarray, positions: list[int]) -> np.ndarray:
+    """f32[L] in [0, 1), a multiple of 2^-24, for streams u64[L] at L positions."""
+    if len(positions) <= FEW:  # plain integers are quicker than a dozen array operations
+        mixed = [
+            mix64((s + (p + 1) * GOLDEN) & MASK) >> 40
+            for s, p in zip(streams.tolist(), positions, strict=True)
+        ]
+        return np.array(mixed, np.float32) * _STEP
+    z = streams + (np.array(positions, np.uint64) + np.uint64(1)) * _GOLDEN
     z = (z ^ (z >> _S30)) * _M1
     z = (z ^ (z >> _S27)) * _M2
-    z ^= z >> _S31
-    return (z >> _S40).astype(np.float32) * _STEP
+    z = z ^ (z >> _S31)
+    unit: np.ndarray = (z >> _S40).astype(np.float32) * _STEP
+    return unit

@@ -46,7 +46,9 @@ class Attestation:
     def state(self, row: KernelRow, platform: str, table: Iterable[KernelRow]) -> State:
         if row.name in self.records.get(platform, {}):
             return "attested"
-        emulations = {other.name for other in table if other.emulates == row.name}
+        emulations = {
+            other.name for other in table if other.emulates == row.name or _same_algorithm(other, row)
+        }
         if any(emulations & ran.keys() for ran in self.records.values()):
             return "emulated"
         return "compiled" if row.name in self.compiled else "declared"
@@ -55,6 +57,12 @@ class Attestation:
         """Of a cell: that of its row that is proven least."""
         table = tuple(table)
         return max((self.state(row, platform, table) for _, _, row in choice.rows), key=STATES.index)
+
+
+def _same_algorithm(a: KernelRow, b: KernelRow) -> bool:
+    """Rows that promise each other's bits are one algorithm, instantiated for several instruction sets."""
+    same = (a.op, a.scheme, a.layout, a.result_class) == (b.op, b.scheme, b.layout, b.result_class)
+    return same and bool(a.result_class) and a.exactness == b.exactness == "bitwise"
 
 
 @cache

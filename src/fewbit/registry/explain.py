@@ -110,13 +110,13 @@ def describe_cell(cell: Cell) -> str:
 
 
 def describe_answer(answer: Choice | tuple[Refusal, ...]) -> str:
-    """`layout n32k32, avx512, amx≥16`, or the refusal's sentence."""
+    """`layout n32k32, avx512 amx≥16`, or the refusal's sentence."""
     if not isinstance(answer, Choice):
         return "; ".join(str(refusal) for refusal in answer)
     return (f"layout {answer.layout}, " if answer.layout else "") + describe_rows(answer)
 
 
 def describe_rows(choice: Choice) -> str:
-    """`avx2`, or `avx512, amx≥16`: the instruction set of each interval of M."""
+    """`avx2`, or `avx512 amx≥16`: the instruction set of each interval of M."""
     named = [(low, parse_name(row.name).isa) for low, _, row in choice.rows]
-    return ", ".join(isa if low == 1 else f"{isa}≥{low}" for low, isa in named)
+    return " ".join(isa if low == 1 else f"{isa}≥{low}" for low, isa in named)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from fewbit.server.engine_client import EngineClient, Job
 from fewbit.server.errors import ApiError, bad
 from fewbit.server.protocol import Order
-from fewbit.tokenizer.tokenizer import Tokenizer
+from fewbit.tokenizer.tokenizer import Tokenizer, TooLongError
 
-LONG_TEXT = 20_000  # characters; encoding more takes over 5 ms, so it leaves the event loop
+LONG_TEXT = 4_000  # characters; encoding more may take over 5 ms, so it leaves the event loop
 
 
 @dataclass(slots=True)
@@ -43,24 +43,21 @@ class Service:
     async def encode(self, order: Order) -> list[list[int]]:
         """Token ids of each prompt, each checked against vocabulary and context."""
         limits = self.engine.limits
-        if order.conversation is not None:
-            prompts = [
-                await asyncio.to_thread(self.tokenizer.encode_chat, order.conversation, order.template_kwargs)
-            ]
-        else:
-            prompts = [await self._ids(prompt) for prompt in order.prompts]
         param = "prompt" if order.conversation is None else "messages"
         room = limits.max_context_tokens - (order.max_tokens != 0)
+        try:
+            if order.conversation is None:
+                prompts = await self._ids(order.prompts, room)
+            else:
+                encode = self.tokenizer.encode_chat
+                prompts = [await asyncio.to_thread(encode, order.conversation, order.template_kwargs, room)]
+        except TooLongError as error:
+            raise self._too_long(param, f"at least {error.tokens}", room) from None
         for ids in prompts:
             if not ids:
                 raise bad(param, "the prompt is empty; it needs at least one token")
             if len(ids) > room:
-                raise bad(
-                    param,
-                    f"the prompt has {len(ids)} tokens, and the context of {limits.max_context_tokens} tokens leaves room "
-                    f"for {room}; shorten it, or start the server with a larger --context",
-                    "context_length_exceeded",
-                )
+                raise self._too_long(param, str(len(ids)), room)
             if max(ids) >= limits.vocab:
                 raise bad(param, f"token id {max(ids)} is outside the vocabulary of {limits.vocab} tokens")
         return prompts
@@ -88,9 +85,16 @@ class Service:
             ]
         )
 
-    async def _ids(self, prompt: str | list[int]) -> list[int]:
-        if not isinstance(prompt, str):
-            return prompt
-        if len(prompt) > LONG_TEXT:
-            return await asyncio.to_thread(self.tokenizer.encode, prompt)
-        return self.tokenizer.encode(prompt)
+    async def _ids(self, prompts: list[str | list[int]], room: int) -> list[list[int]]:
+        def encode() -> list[list[int]]:
+            return [self.tokenizer.encode(item, room) if isinstance(item, str) else item for item in prompts]
+
+        long = sum(len(item) for item in prompts if isinstance(item, str)) > LONG_TEXT
+        return await asyncio.to_thread(encode) if long else encode()
+
+    def _too_long(self, param: str, tokens: str, room: int) -> ApiError:
+        message = (
+            f"the prompt has {tokens} tokens, and the context of {self.engine.limits.max_context_tokens} tokens leaves room "
+            f"for {room}; shorten it, or start the server with a larger --context"
+        )
+        return bad(param, message, "context_length_exceeded")

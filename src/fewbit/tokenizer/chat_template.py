@@ -77,7 +77,8 @@ class ChatTemplate:
     def _ask(self, request: Mapping[str, Any], extra_s: float = 0.0) -> str:
         try:
             line = self._exchange(
-                json.dumps(request).encode() + b"\n", time.monotonic() + self._time_s + extra_s
+                json.dumps(request, ensure_ascii=False).encode(errors="replace") + b"\n",
+                time.monotonic() + self._time_s + extra_s,
             )
         except ChatTemplateError:
             self._kill()

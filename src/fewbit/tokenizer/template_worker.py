@@ -72,7 +72,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     env: minijinja.Environment | None = None
-    for line in sys.stdin:
+    for line in sys.stdin.buffer:
         request = json.loads(line)
         try:
             if "source" in request:
@@ -83,8 +83,8 @@ def main() -> None:
                 answer = {"text": env.render_template("chat", **request)}
         except Exception as error:
             answer = {"error": reason(error)}
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+        sys.stdout.buffer.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n")
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

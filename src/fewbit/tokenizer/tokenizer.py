@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,20 @@ from fewbit.spec.refusal import CheckpointError, FewbitError
 from fewbit.tokenizer.chat_template import ChatTemplate
 from fewbit.tokenizer.detokenizer import Detokenizer
 from fewbit.tokenizer.token_bytes import TokenBytes
+
+# The library would start a thread pool of its own, which would fight ours for the cores.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+PIECE = 8192  # characters
+SLACK = 64  # tokens that cutting a text in two may add, amply
+
+
+class TooLongError(FewbitError):
+    """The text has more tokens than asked for: at least `tokens`."""
+
+    def __init__(self, tokens: int, most: int) -> None:
+        self.tokens, self.most = tokens, most
+        super().__init__(f"the text has at least {tokens} tokens, and at most {most} fit")
 
 
 class _Json(msgspec.Struct):
@@ -56,24 +71,33 @@ class Tokenizer:
     def has_chat_template(self) -> bool:
         return bool(self.files.chat_template)
 
-    def encode(self, text: str) -> list[int]:
-        """Raw text, with the begin-of-text token if the checkpoint asks for one."""
+    def encode(self, text: str, most: int | None = None) -> list[int]:
+        """Raw text, with the begin-of-text token if the checkpoint asks for one.
+
+        With `most`, a text that certainly has more tokens is refused early (TooLongError): the time then depends on the
+        limit and not on the text. A text that has few more may still be encoded in full.
+        """
+        self._check_length(text, most)
         add_bos = self.files.add_bos
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=add_bos is None).ids
+        ids = self._ids(self._tokenizer, text, specials=add_bos is None)
         return [self.files.bos_id, *ids] if add_bos and self.files.bos_id is not None else ids
 
     def encode_chat(
-        self, messages: Sequence[Mapping[str, str]], kwargs: Mapping[str, Any] | None = None
+        self,
+        messages: Sequence[Mapping[str, str]],
+        kwargs: Mapping[str, Any] | None = None,
+        most: int | None = None,
     ) -> list[int]:
         """A conversation by the chat template, up to where the assistant's answer begins. Waits for a child process."""
         marked, literals = self._mark(messages)
         text = self._chat_template().render(marked, kwargs)
+        self._check_length(text, most)
         ids: list[int] = []
         for index, piece in enumerate(re.split(self._marks, text)):
             if index % 2:
-                ids += self._plain.encode(literals[int(piece)], add_special_tokens=False).ids
+                ids += self._ids(self._plain, literals[int(piece)])
             elif piece:
-                ids += self._tokenizer.encode(piece, add_special_tokens=False).ids
+                ids += self._ids(self._tokenizer, piece)
         return ids
 
     def detokenizer(self) -> Detokenizer:
@@ -82,6 +106,21 @@ class Tokenizer:
     def close(self) -> None:
         if self._template:
             self._template.close()
+
+    @staticmethod
+    def _ids(tokenizer: FastTokenizer, text: str, specials: bool = False) -> list[int]:
+        """A batch of one: unlike `encode`, it lets other threads run, and computes no offsets."""
+        ids: list[int] = tokenizer.encode_batch_fast([text], add_special_tokens=specials)[0].ids
+        return ids
+
+    def _check_length(self, text: str, most: int | None) -> None:
+        if most is None:
+            return
+        surely = 0
+        for start in range(0, len(text), PIECE) if len(text) > PIECE else ():
+            surely += len(self._ids(self._tokenizer, text[start : start + PIECE])) - SLACK
+            if surely > most:
+                raise TooLongError(surely, most)
 
     def _chat_template(self) -> ChatTemplate:
         if self._template is None:

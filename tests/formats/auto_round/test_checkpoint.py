@@ -13,14 +13,14 @@ import pytest
 from fewbit.formats import open_checkpoint
 from fewbit.formats.auto_round.config import AWQ, FLOATS, FP8, GPTQ, AutoRoundConfig, Settings, read_settings
 from fewbit.formats.auto_round.encode import settings_of
-from fewbit.formats.auto_round.fixture import tiny_auto_round, tiny_tensor
 from fewbit.formats.folder.files import FolderFiles
 from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.affine.scheme import U4G32O
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import dequantize, quantize
+from tests.formats.auto_round.fixture import tiny_auto_round, tiny_tensor
 from tests.formats.gptq.test_malformed import DOWN
+from tests.formats.tiny import tiny_config, tiny_weights
 
 FORMS = [
     *(Settings(b, g, s) for b, g, s in itertools.product((2, 3, 4, 8), (-1, 32), (True, False))),

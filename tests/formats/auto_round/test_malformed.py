@@ -11,8 +11,8 @@ import pytest
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.auto_round.config import AWQ, FLOATS, FP8, Settings
-from fewbit.formats.auto_round.fixture import tiny_auto_round
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.auto_round.fixture import tiny_auto_round
 from tests.formats.gptq.test_malformed import DOWN, keys, put, tensors
 
 Act = Callable[[Path], None]

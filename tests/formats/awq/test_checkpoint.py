@@ -12,19 +12,19 @@ import pytest
 from fewbit.formats import open_checkpoint
 from fewbit.formats.awq.config import Settings
 from fewbit.formats.awq.encode import encode, settings_of
-from fewbit.formats.awq.fixture import tiny_awq, tiny_tensor
 from fewbit.formats.awq.gemv import shuffle, unshuffle
 from fewbit.formats.awq.resolve import packed_module
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.resolve import Module, Resolved
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import safetensors_bytes
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.affine.scheme import U4G32O
 from fewbit.schemes.reference import quantize
 from fewbit.spec.dtype import F16, U4
 from fewbit.spec.granularity import group
 from fewbit.spec.scheme import QuantTensor, Scheme
+from tests.formats.awq.fixture import tiny_awq, tiny_tensor
+from tests.formats.tiny import tiny_config, tiny_weights
 
 FORMS = [
     *(Settings(*form) for form in itertools.product((-1, 32, 64), (True, False), ("gemm", "gemv"))),

@@ -11,8 +11,8 @@ import pytest
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.awq.config import Settings
-from fewbit.formats.awq.fixture import tiny_awq
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.awq.fixture import tiny_awq
 from tests.formats.gptq.test_malformed import DOWN, keys, put, tensors
 
 

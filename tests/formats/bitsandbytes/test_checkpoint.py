@@ -11,17 +11,17 @@ import pytest
 from fewbit.formats import open_checkpoint
 from fewbit.formats.bitsandbytes.config import BitsAndBytesConfig
 from fewbit.formats.bitsandbytes.encode import BLOCK_SIZES, CODEBOOKS, INT8, encode, quant_type_of
-from fewbit.formats.bitsandbytes.fixture import NESTED_MAP, nest, tiny_bitsandbytes, tiny_tensor
 from fewbit.formats.bitsandbytes.resolve import STATE, BitsAndBytesResolver
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.resolve import Module, Resolved
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.reference import dequantize
 from fewbit.spec.dtype import F16, F32, U4
 from fewbit.spec.granularity import group
 from fewbit.spec.scheme import QuantTensor, Scheme
+from tests.formats.bitsandbytes.fixture import NESTED_MAP, nest, tiny_bitsandbytes, tiny_tensor
+from tests.formats.tiny import tiny_config, tiny_weights
 
 
 @pytest.mark.parametrize("quant_type", ["nf4", "fp4", "int8"])

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.bitsandbytes.fixture import tiny_bitsandbytes
 from fewbit.spec.refusal import CheckpointError
 from tests.formats import edits
+from tests.formats.bitsandbytes.fixture import tiny_bitsandbytes
 from tests.formats.edits import Edit, add, drop, put, rename
 
 DOWN = "model.layers.0.mlp.down_proj"

@@ -20,10 +20,7 @@ from fewbit.formats.compressed_tensors.encode import (
     encode,
     packing_of,
 )
-from fewbit.formats.compressed_tensors.fixture import tiny_compressed, tiny_tensor
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
-from fewbit.formats.plain.fixture import write_tiny_files
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.affine.scheme import U4G32O
 from fewbit.schemes.arrays import round_bf16
 from fewbit.schemes.floats.table import values
@@ -32,6 +29,9 @@ from fewbit.schemes.reference import dequantize, quantize
 from fewbit.spec.dtype import BF16, E4M3, F16, F32, I8, dtype
 from fewbit.spec.granularity import CHANNEL, TENSOR, block, group
 from fewbit.spec.scheme import QuantTensor, Scheme
+from tests.formats.compressed_tensors.fixture import tiny_compressed, tiny_tensor
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
 PACKED = [
     Scheme(

@@ -12,7 +12,6 @@ import pytest
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.compressed_tensors.encode import MXFP4, NVFP4
-from fewbit.formats.compressed_tensors.fixture import tiny_compressed
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
@@ -20,6 +19,7 @@ from fewbit.spec.dtype import BF16, E4M3, F32, I4, U4
 from fewbit.spec.granularity import CHANNEL, block, group
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import Scheme
+from tests.formats.compressed_tensors.fixture import tiny_compressed
 
 DOWN = "model.layers.0.mlp.down_proj"
 SYMMETRIC = Scheme(I4, group(32), F32)

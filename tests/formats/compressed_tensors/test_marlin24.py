@@ -11,12 +11,12 @@ from fewbit.formats import open_checkpoint
 from fewbit.formats.compressed_tensors.encode import args_of
 from fewbit.formats.folder.packing import pack_bits
 from fewbit.formats.folder.writer import DiskArray
-from fewbit.formats.tiny import tiny_config
 from fewbit.spec.dtype import F16, dtype
 from fewbit.spec.granularity import CHANNEL, Granularity, group
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import Scheme
 from tests.formats.compressed_tensors.test_checkpoint import DOWN, folder_of
+from tests.formats.tiny import tiny_config
 
 INNER = 512
 N, K = 64, INNER

@@ -14,9 +14,7 @@ from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import safetensors_bytes
 from fewbit.formats.fp8.config import Settings
 from fewbit.formats.fp8.encode import config_of, encode
-from fewbit.formats.fp8.fixture import BLOCKS, tiny_fp8
 from fewbit.formats.fp8.resolve import Fp8Resolver
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.affine.scheme import U4G32O
 from fewbit.schemes.floats.table import values
 from fewbit.schemes.reference import dequantize, quantize
@@ -24,6 +22,8 @@ from fewbit.spec.dtype import BF16, E4M3, E4M3FNUZ, E8M0, F32
 from fewbit.spec.granularity import CHANNEL, TENSOR, block, group
 from fewbit.spec.scheme import QuantTensor, Scheme
 from tests.formats.altered import put, rename
+from tests.formats.fp8.fixture import BLOCKS, tiny_fp8
+from tests.formats.tiny import tiny_config, tiny_weights
 
 FORMS = [
     BLOCKS, Scheme(E4M3, block(48, 48), E8M0), Scheme(E4M3, block(128, 128), F32), Scheme(E4M3, block(32, 64), BF16),

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.fp8.fixture import tiny_fp8
 from fewbit.spec.refusal import CheckpointError
 from tests.formats.altered import Alter, drop, keys, put, rename
+from tests.formats.fp8.fixture import tiny_fp8
 
 DOWN = "model.layers.0.mlp.down_proj"
 SCALE = f"{DOWN}.weight_scale_inv"

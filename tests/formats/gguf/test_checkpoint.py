@@ -13,13 +13,13 @@ import pytest
 from fewbit.formats import open_checkpoint
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.gguf.container import read_container
-from fewbit.formats.gguf.fixture import RawTensor, gguf_bytes, tiny_gguf, tiny_gguf_parts
 from fewbit.formats.gguf.keys import ARCHITECTURES
 from fewbit.formats.gguf.rope import llama3_divisors
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.reference import dequantize, quantize
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.gguf.fixture import RawTensor, gguf_bytes, tiny_gguf, tiny_gguf_parts
+from tests.formats.tiny import tiny_config, tiny_weights
 
 DENSE = [name for name, architecture in ARCHITECTURES.items() if not architecture.experts]
 WIDE = {"hidden_size": 256, "intermediate_size": 256, "head_dim": 64}

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.gguf.fixture import RawTensor, raw_tensor, tiny_gguf_parts, write_gguf
 from fewbit.formats.gguf.types import TYPES
 from fewbit.schemes.affine.scheme import I8G32
 from fewbit.schemes.reference import quantize
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.gguf.fixture import RawTensor, raw_tensor, tiny_gguf_parts, write_gguf
 
 EXPERTS, INNER, HIDDEN = 4, 32, 64
 GATE = "blk.1.ffn_gate_exps.weight"

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.gguf.fixture import Raw, RawTensor, gguf_bytes, raw_tensor, tiny_gguf_parts
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.gguf.fixture import Raw, RawTensor, gguf_bytes, raw_tensor, tiny_gguf_parts
 
 METADATA, TENSORS = tiny_gguf_parts()
 Q, NORM, EMBEDDING = "blk.0.attn_q.weight", "blk.0.attn_norm.weight", "token_embd.weight"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.gguf.fixture import tiny_gguf_parts, write_gguf
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.gguf.fixture import tiny_gguf_parts, write_gguf
 
 PARTS = 3
 METADATA, TENSORS = tiny_gguf_parts()

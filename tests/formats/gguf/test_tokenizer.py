@@ -17,12 +17,12 @@ from fewbit.formats.checkpoint import TokenizerFiles
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.gguf.config import Reader
 from fewbit.formats.gguf.container import read_container
-from fewbit.formats.gguf.fixture import tiny_gguf, tiny_gguf_parts
 from fewbit.formats.gguf.pretokenizers import PRE_TOKENIZERS
 from fewbit.formats.gguf.tokenizer import build_tokenizer
 from fewbit.formats.gguf.vocabulary import BYTE, CONTROL, NORMAL, UNKNOWN
-from fewbit.formats.plain.fixture import tokenizer_json
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.gguf.fixture import tiny_gguf, tiny_gguf_parts
+from tests.formats.plain.fixture import tokenizer_json
 
 VOCABULARIES = Path(__file__).resolve().parents[3] / ".cache" / "vocabularies"
 
@@ -38,7 +38,7 @@ def read(values: dict[str, Any]) -> TokenizerFiles:
     """Through the file's own encoding, so that string arrays are what the reader gives."""
     import tempfile
 
-    from fewbit.formats.gguf.fixture import gguf_bytes
+    from tests.formats.gguf.fixture import gguf_bytes
 
     with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
         file.write(gguf_bytes({k: v for k, v in values.items() if v is not None}, {}))

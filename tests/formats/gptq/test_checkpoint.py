@@ -16,9 +16,7 @@ from fewbit.formats.folder.safetensors import DiskTensor, read_header
 from fewbit.formats.folder.writer import safetensors_bytes
 from fewbit.formats.gptq.config import Settings
 from fewbit.formats.gptq.encode import encode, settings_of
-from fewbit.formats.gptq.fixture import tiny_gptq, tiny_tensor
 from fewbit.formats.gptq.resolve import packed_module
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.kernels.backend import open_backend
 from fewbit.loader import load_model
 from fewbit.platforms.x86.detect import detect
@@ -29,6 +27,8 @@ from fewbit.spec.granularity import group
 from fewbit.spec.layer_quant import LayerQuant
 from fewbit.spec.refusal import CheckpointError, RefusedError
 from fewbit.spec.scheme import QuantTensor, Scheme
+from tests.formats.gptq.fixture import tiny_gptq, tiny_tensor
+from tests.formats.tiny import tiny_config, tiny_weights
 
 FORMS = [
     Settings(bits, size, sym, order, version)

@@ -15,8 +15,8 @@ from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
 from fewbit.formats.gptq.config import Settings
-from fewbit.formats.gptq.fixture import tiny_gptq
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.gptq.fixture import tiny_gptq
 
 DOWN = "model.layers.0.mlp.down_proj"
 

@@ -15,13 +15,13 @@ from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
 from fewbit.formats.mlx.config import BITS, Settings
 from fewbit.formats.mlx.encode import encode, scheme_of, settings_of
-from fewbit.formats.mlx.fixture import tiny_mlx
 from fewbit.formats.mlx.resolve import packed_module
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.reference import dequantize, quantize
 from fewbit.spec import dtype
 from fewbit.spec.granularity import CHANNEL
 from fewbit.spec.scheme import QuantTensor, Scheme
+from tests.formats.mlx.fixture import tiny_mlx
+from tests.formats.tiny import tiny_config, tiny_weights
 
 FORMS = [
     *((Settings(bits, size), "bf16") for bits, size in itertools.product(BITS, (32, 64, 128))),

@@ -10,10 +10,10 @@ import pytest
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.mlx.config import Settings
-from fewbit.formats.mlx.fixture import tiny_mlx
 from fewbit.spec.refusal import CheckpointError
 from tests.formats import edits
 from tests.formats.edits import Edit, add, drop, put, rename
+from tests.formats.mlx.fixture import tiny_mlx
 
 DOWN = "model.layers.0.mlp.down_proj"
 

@@ -15,9 +15,7 @@ from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import safetensors_bytes
 from fewbit.formats.modelopt.config import Layer, Settings
 from fewbit.formats.modelopt.encode import config_of, encode
-from fewbit.formats.modelopt.fixture import NVFP4, tiny_modelopt
 from fewbit.formats.modelopt.resolve import ModelOptResolver
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.affine.scheme import U4G32O
 from fewbit.schemes.floats.table import values
 from fewbit.schemes.reference import dequantize, quantize
@@ -25,6 +23,8 @@ from fewbit.spec.dtype import BF16, E2M1, E4M3, E8M0, F16, F32, I4, I8
 from fewbit.spec.granularity import CHANNEL, TENSOR, block, group
 from fewbit.spec.scheme import QuantTensor, Scheme
 from tests.formats.altered import put, rename
+from tests.formats.modelopt.fixture import NVFP4, tiny_modelopt
+from tests.formats.tiny import tiny_config, tiny_weights
 
 FORMS = [
     NVFP4, Scheme(E2M1, group(32), E4M3, global_scale=BF16), Scheme(E2M1, group(32), E8M0), Scheme(E4M3, group(32), E8M0),

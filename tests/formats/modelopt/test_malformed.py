@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.modelopt.fixture import tiny_modelopt
 from fewbit.spec.refusal import CheckpointError
 from tests.formats.altered import Alter, drop, keys, put, rename
+from tests.formats.modelopt.fixture import tiny_modelopt
 
 DOWN = "model.layers.0.mlp.down_proj"
 SCALE, SECOND = f"{DOWN}.weight_scale", f"{DOWN}.weight_scale_2"

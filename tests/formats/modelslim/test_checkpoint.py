@@ -14,12 +14,12 @@ from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
 from fewbit.formats.modelslim.config import Description
 from fewbit.formats.modelslim.encode import kind_of
-from fewbit.formats.modelslim.fixture import tiny_modelslim, tiny_tensor
 from fewbit.formats.modelslim.resolve import ModelSlimResolver
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.affine.scheme import U4G32O
 from fewbit.schemes.reference import quantize
 from tests.formats.gptq.test_malformed import DOWN
+from tests.formats.modelslim.fixture import tiny_modelslim, tiny_tensor
+from tests.formats.tiny import tiny_config, tiny_weights
 
 FORMS = [
     ("W8A8", 0, 0.0), ("W8A8_DYNAMIC", 0, 0.0), ("W8A16", 0, -7.0), ("W4A16", 32, 2.0), ("W4A16", 0, 1.0), ("W4A4_DYNAMIC", 0, 0.0),

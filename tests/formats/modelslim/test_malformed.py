@@ -14,8 +14,8 @@ from fewbit.formats import open_checkpoint
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
-from fewbit.formats.modelslim.fixture import tiny_modelslim
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.modelslim.fixture import tiny_modelslim
 
 DOWN = "model.layers.0.mlp.down_proj"
 DESCRIPTION = "quant_model_description.json"

@@ -13,11 +13,11 @@ from tokenizers import Tokenizer
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.folder.keys import MODEL_TYPES
-from fewbit.formats.gguf.fixture import tiny_gguf
-from fewbit.formats.plain.fixture import tiny_folder
-from fewbit.formats.tiny import CHAT_TEMPLATE, tiny_config, tiny_weights
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.reference import quantize
+from tests.formats.gguf.fixture import tiny_gguf
+from tests.formats.plain.fixture import tiny_folder
+from tests.formats.tiny import CHAT_TEMPLATE, tiny_config, tiny_weights
 
 
 def rewrite(path: Path, **changes: Any) -> None:

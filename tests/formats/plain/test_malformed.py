@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.plain.fixture import tiny_folder, with_header
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.plain.fixture import tiny_folder, with_header
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 NORM, Q = "model.norm.weight", "model.layers.0.self_attn.q_proj.weight"
@@ -293,10 +293,10 @@ def test_tokenizer_files(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize("scheme", ["f32", "f16", "bf16"])
 @pytest.mark.parametrize(("value", "said"), [(np.nan, "a NaN"), (-np.inf, "an infinite")])
 def test_a_weight_that_is_not_finite_is_refused(tmp_path: Path, scheme: str, value: float, said: str) -> None:
-    from fewbit.formats.plain.fixture import write_weights
-    from fewbit.formats.tiny import tiny_config, tiny_weights
     from fewbit.schemes import SCHEMES
     from fewbit.schemes.reference import quantize
+    from tests.formats.plain.fixture import write_weights
+    from tests.formats.tiny import tiny_config, tiny_weights
 
     folder = tiny_folder(tmp_path / "m")
     weights = tiny_weights(tiny_config())

@@ -14,10 +14,8 @@ from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import safetensors_bytes
 from fewbit.formats.quark.config import LayerSpec, Settings
 from fewbit.formats.quark.encode import config_of, encode, spec_of
-from fewbit.formats.quark.fixture import tiny_quark
 from fewbit.formats.quark.resolve import QuarkResolver
 from fewbit.formats.quark.spec import read_spec
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.affine.scheme import U4G32O
 from fewbit.schemes.floats.table import values
 from fewbit.schemes.reference import dequantize, quantize
@@ -25,6 +23,8 @@ from fewbit.spec.dtype import BF16, E2M1, E2M3, E3M2, E4M3, E8M0, F32, I4, I8, U
 from fewbit.spec.granularity import CHANNEL, TENSOR, block, group
 from fewbit.spec.scheme import QuantTensor, Scheme
 from tests.formats.altered import put
+from tests.formats.quark.fixture import tiny_quark
+from tests.formats.tiny import tiny_config, tiny_weights
 
 FORMS = [
     Scheme(E4M3, TENSOR, F32), Scheme(E4M3, CHANNEL, BF16), Scheme(E4M3, group(32), E8M0), Scheme(I8, TENSOR, F32),

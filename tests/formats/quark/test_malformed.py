@@ -10,9 +10,9 @@ import pytest
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.quark.encode import spec_of
-from fewbit.formats.quark.fixture import UINT4, tiny_quark
 from fewbit.spec.refusal import CheckpointError
 from tests.formats.altered import Alter, drop, keys, put, rename
+from tests.formats.quark.fixture import UINT4, tiny_quark
 
 DOWN = "model.layers.0.mlp.down_proj"
 SCALE, ZERO = f"{DOWN}.weight_scale", f"{DOWN}.weight_zero_point"

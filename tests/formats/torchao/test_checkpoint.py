@@ -13,16 +13,16 @@ from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.resolve import Module, Resolved
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import safetensors_bytes
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.formats.torchao.config import TorchAoConfig
 from fewbit.formats.torchao.encode import encode, tensor_type_of
-from fewbit.formats.torchao.fixture import tiny_torchao
 from fewbit.formats.torchao.resolve import TorchAoResolver
 from fewbit.schemes.reference import dequantize, quantize
 from fewbit.spec import dtype
 from fewbit.spec.granularity import CHANNEL, TENSOR, Granularity, group
 from fewbit.spec.scheme import QuantTensor, Scheme
 from tests.formats.edits import add_metadata
+from tests.formats.tiny import tiny_config, tiny_weights
+from tests.formats.torchao.fixture import tiny_torchao
 
 FORMS = [
     *(Scheme(dtype.I8, granularity, scale=dtype.F32) for granularity in (CHANNEL, TENSOR)),

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.torchao.fixture import tiny_torchao
 from fewbit.spec.refusal import CheckpointError
 from tests.formats import edits
 from tests.formats.edits import Edit, add, add_metadata, drop, put, put_metadata, rename
+from tests.formats.torchao.fixture import tiny_torchao
 
 DOWN = "model.layers.0.mlp.down_proj"
 WEIGHT, QDATA, SCALE, ZERO = (

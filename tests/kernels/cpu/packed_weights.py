@@ -77,7 +77,9 @@ def random_parts(scheme: Scheme, n: int, k: int, seed: int = 0, extreme: bool = 
         return parts
     sub = (n, k // scheme.group)
     signed = not scheme.offset
-    parts["scale"] = rng.integers(-128 if signed else 0, 128 if signed else 64, sub).astype(np.int8 if signed else np.uint8)
+    parts["scale"] = rng.integers(-128 if signed else 0, 128 if signed else 64, sub).astype(
+        np.int8 if signed else np.uint8
+    )
     parts["super_scale"] = f16(n, k // 256)
     if scheme.offset:
         parts["offset"] = rng.integers(0, 64, sub).astype(np.uint8)
@@ -115,7 +117,9 @@ def pack(scheme: Scheme, parts: Parts) -> np.ndarray:
     if scheme.plain:
         codes = codes.view(np.uint32 if scheme.bits == 32 else np.uint16).astype(np.uint64)
     else:
-        codes = (codes.astype(np.int64) + (scheme.bias if scheme.bits < 8 else 0)).astype(np.uint64) & ((1 << scheme.bits) - 1)
+        codes = (codes.astype(np.int64) + (scheme.bias if scheme.bits < 8 else 0)).astype(np.uint64) & (
+            (1 << scheme.bits) - 1
+        )
     padding = 0 if scheme.plain or scheme.bits == 8 else scheme.bias  # code 0
     full = np.full((padded_n, padded_k), padding, np.uint64)
     full[:, :] = 0 if scheme.plain else padding
@@ -137,7 +141,9 @@ def pack(scheme: Scheme, parts: Parts) -> np.ndarray:
         if role in parts:
             part = np.zeros((padded_n, parts[role].shape[1]), parts[role].dtype)
             part[:n] = parts[role]
-            per_block = part.reshape(panels, PANEL, blocks, -1).transpose(0, 2, 3, 1)  # panel, block, group, n
+            per_block = part.reshape(panels, PANEL, blocks, -1).transpose(
+                0, 2, 3, 1
+            )  # panel, block, group, n
             pieces.append(np.ascontiguousarray(per_block).view(np.uint8).reshape(panels, blocks, -1))
     return np.concatenate(pieces, -1).reshape(-1)
 

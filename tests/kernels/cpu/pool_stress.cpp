@@ -37,7 +37,8 @@ bool run_plans(fb_pool* pool, int32_t threads, int plans) {
   for (int p = 0; p < plans; ++p) {
     const int count = 1 + p % 7;
     std::vector<Ring> rings;
-    for (int s = 0; s < count; ++s, value += 2) rings.push_back({a.data(), b.data(), value, reinterpret_cast<bool*>(wrong.data())});
+    for (int s = 0; s < count; ++s, value += 2)
+      rings.push_back({a.data(), b.data(), value, reinterpret_cast<bool*>(wrong.data())});
     std::vector<fb_step> steps;  // freed after each run: a thread that still looks at it is a race
     for (const Ring& ring : rings) steps.push_back({&kTwoPhases, &ring, 0, 0});
     if (fb_run(pool, steps.data(), count)) return false;

@@ -33,7 +33,9 @@ def test_decodes_exactly(scheme, row, extreme):
             ids = np.random.default_rng(1).integers(0, n, 7).astype(np.int32)
             expected = dequantize(scheme, parts)[ids]
             for threads in (1, 3):
-                assert_same_bits(decode(row, pack(scheme, parts), ids, n, k, threads), expected, f"{row.name} n={n} k={k}")
+                assert_same_bits(
+                    decode(row, pack(scheme, parts), ids, n, k, threads), expected, f"{row.name} n={n} k={k}"
+                )
 
 
 @pytest.mark.parametrize(("scheme", "row"), [r for r in ROWS if r[0].plain], ids=lambda x: x.name)
@@ -42,8 +44,12 @@ def test_every_bit_pattern_of_a_plain_float(scheme, row):
     if scheme.bits == 16:
         bits = np.arange(1 << 16, dtype=np.uint16).reshape(64, 1024)
     else:
-        special = np.uint32([0, 1 << 31, 1, 0x807FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7FFFFF, 0x7F7FFFFF])
-        bits = np.concatenate([special, np.random.default_rng(0).integers(0, 1 << 32, 247, np.uint32)]).reshape(1, 256)
+        special = np.uint32(
+            [0, 1 << 31, 1, 0x807FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7FFFFF, 0x7F7FFFFF]
+        )
+        bits = np.concatenate(
+            [special, np.random.default_rng(0).integers(0, 1 << 32, 247, np.uint32)]
+        ).reshape(1, 256)
     codes = bits.view(scheme.plain)
     ids = np.arange(len(bits), dtype=np.int32)
     found = decode(row, pack(scheme, {"codes": codes}), ids, *bits.shape)
@@ -73,11 +79,18 @@ def _fifth_bit(raw):  # u32, bit i for element i
 
 
 def _q5_0(raw):
-    return {"scale": _f16(raw, 0), "codes": (_nibbles(raw[..., 6:]) | _fifth_bit(raw[..., 2:6])).astype(np.int8) - 16}
+    return {
+        "scale": _f16(raw, 0),
+        "codes": (_nibbles(raw[..., 6:]) | _fifth_bit(raw[..., 2:6])).astype(np.int8) - 16,
+    }
 
 
 def _q5_1(raw):
-    return {"scale": _f16(raw, 0), "offset": _f16(raw, 2), "codes": _nibbles(raw[..., 8:]) | _fifth_bit(raw[..., 4:8])}
+    return {
+        "scale": _f16(raw, 0),
+        "offset": _f16(raw, 2),
+        "codes": _nibbles(raw[..., 8:]) | _fifth_bit(raw[..., 4:8]),
+    }
 
 
 def _q8_0(raw):
@@ -137,7 +150,11 @@ def _q5_k(raw):
 def _q6_k(raw):
     low = raw[..., :128].reshape(*raw.shape[:-1], 2, 1, 64) >> np.uint8([0, 4]).reshape(2, 1) & 15
     codes = low.reshape(*raw.shape[:-1], 256) | _crumbs(raw[..., 128:192]) << 4
-    return {"codes": codes.astype(np.int8) - 32, "scale": raw[..., 192:208].view(np.int8), "super_scale": _f16(raw, 208)}
+    return {
+        "codes": codes.astype(np.int8) - 32,
+        "scale": raw[..., 192:208].view(np.int8),
+        "super_scale": _f16(raw, 208),
+    }
 
 
 GGUF = {
@@ -167,7 +184,11 @@ def test_gguf_blocks_decode_as_gguf_does(scheme, row):
     for role in supers or [role for role in ("scale", "offset") if role in parts]:
         # random bytes hold infinities and NaN as well; such a block means nothing, so those become large and finite
         wrong = ~np.isfinite(parts[role])
-        at = {"scale": 0, "offset": 2, "super_scale": {"Q2_K": 80, "Q3_K": 108, "Q6_K": 208}.get(type_name, 0)}
+        at = {
+            "scale": 0,
+            "offset": 2,
+            "super_scale": {"Q2_K": 80, "Q3_K": 108, "Q6_K": 208}.get(type_name, 0),
+        }
         at["super_offset"] = at["super_scale"] + 2
         raw[..., at[role] + 1][wrong] &= 0x83
     parts = {role: np.ascontiguousarray(part).reshape(n, -1) for role, part in read(raw).items()}

@@ -8,10 +8,24 @@ import pytest
 from tests.kernels.cpu.packed_weights import PANEL, SCHEMES, dequantize, k_sizes, pack, random_parts
 from tests.kernels.cpu.rows import assert_close, assert_same_bits, need, rows_of, run
 
-ROWS = [(scheme, row) for scheme in SCHEMES for row in rows_of("linear", scheme=scheme.name, activation="f32")]
+ROWS = [
+    (scheme, row) for scheme in SCHEMES for row in rows_of("linear", scheme=scheme.name, activation="f32")
+]
 VECTOR_ROWS = [(scheme, row) for scheme, row in ROWS if not row.name.endswith("_scalar")]
 N_SIZES = (1, 15, 16, 17, PANEL - 1, PANEL, PANEL + 1, 3 * PANEL + 17)
-M_SIZES = (1, 2, 3, 4, 5, 6, 7, 13, 14, 15, 29)  # around both ends of the fused path and of a 6 and a 14 row tile
+M_SIZES = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    13,
+    14,
+    15,
+    29,
+)  # around both ends of the fused path and of a 6 and a 14 row tile
 
 
 def activations(m: int, k: int) -> np.ndarray:
@@ -27,7 +41,16 @@ def linear(row, packed, x, n, k, *, threads=1, bias=0, residual=None) -> np.ndar
     if residual is not None:
         y[:, :n] = residual
     run(
-        row, threads=threads, x=x, weight=packed, bias=bias, y=y, rows=m, n=n, k=k, accumulate=int(residual is not None)
+        row,
+        threads=threads,
+        x=x,
+        weight=packed,
+        bias=bias,
+        y=y,
+        rows=m,
+        n=n,
+        k=k,
+        accumulate=int(residual is not None),
     )
     assert np.isnan(y[:, n:]).all(), f"{row.name} wrote beyond its {n} columns"
     return np.ascontiguousarray(y[:, :n])
@@ -45,7 +68,11 @@ def test_every_scheme_has_rows():
 def test_close_to_f64(scheme, row):
     """A chain of K fused steps is off by at most K half units of the sum of |w*x|: gamma_K of Higham, chapter 3."""
     need(row)
-    for n, k, m in ((1, k_sizes(scheme)[0], 1), (PANEL + 1, k_sizes(scheme)[-1], 3), (2 * PANEL, k_sizes(scheme)[-1], 29)):
+    for n, k, m in (
+        (1, k_sizes(scheme)[0], 1),
+        (PANEL + 1, k_sizes(scheme)[-1], 3),
+        (2 * PANEL, k_sizes(scheme)[-1], 29),
+    ):
         for extreme in (False, True):
             parts = random_parts(scheme, n, k, extreme=extreme)
             w, x = dequantize(scheme, parts).astype(np.float64), activations(m, k)
@@ -62,7 +89,9 @@ def test_the_chain_is_the_stated_one(scheme):
     parts = random_parts(scheme, n, k)
     w, x = dequantize(scheme, parts).astype(np.longdouble), activations(m, k)
     total = np.zeros((m, n), np.float32)
-    for i in range(k):  # products of f32 have 48 bits and longdouble 64: sums rarely round twice, never for these seeds
+    for i in range(
+        k
+    ):  # products of f32 have 48 bits and longdouble 64: sums rarely round twice, never for these seeds
         total = (x[:, i : i + 1].astype(np.longdouble) * w[:, i] + total).astype(np.float32)
     assert_same_bits(linear(scalar_row(scheme), pack(scheme, parts), x, n, k), total, scheme.name)
 
@@ -90,7 +119,9 @@ def test_a_row_has_the_same_bits_in_every_batch_and_thread_count(scheme, row):
     for m in (1, 2, 3, 7, 64, 127):
         for first in (0, 300 - m):
             part = np.ascontiguousarray(x[first : first + m])
-            assert_same_bits(linear(row, packed, part, n, k), whole[first : first + m], f"{row.name} rows {first}..+{m}")
+            assert_same_bits(
+                linear(row, packed, part, n, k), whole[first : first + m], f"{row.name} rows {first}..+{m}"
+            )
     for threads in (2, 3, 5):
         for m in (1, 4, 300):
             found = linear(row, packed, x[:m], n, k, threads=threads)
@@ -105,7 +136,10 @@ def test_bias_and_residual(scheme, row):
             k = scheme.block_k
             packed, x = pack(scheme, random_parts(scheme, n, k)), activations(m, k)
             rng = np.random.default_rng(3)
-            bias, residual = rng.standard_normal(n).astype(np.float32), rng.standard_normal((m, n)).astype(np.float32)
+            bias, residual = (
+                rng.standard_normal(n).astype(np.float32),
+                rng.standard_normal((m, n)).astype(np.float32),
+            )
             product = linear(row, packed, x, n, k)
             assert_same_bits(linear(row, packed, x, n, k, bias=bias), product + bias, f"{row.name} bias")
             both = linear(row, packed, x, n, k, bias=bias, residual=residual)

@@ -70,7 +70,9 @@ def nothing_plan(count: int) -> ctypes.Array[abi.Step]:
 
 def test_callers_take_turns(make_pool):
     lib, pool, plan = library.load(), make_pool(2), nothing_plan(20)
-    callers = [threading.Thread(target=lambda: [lib.fb_run(pool, plan, 20) for _ in range(50)]) for _ in range(4)]
+    callers = [
+        threading.Thread(target=lambda: [lib.fb_run(pool, plan, 20) for _ in range(50)]) for _ in range(4)
+    ]
     for caller in callers:
         caller.start()
     for caller in callers:
@@ -101,7 +103,10 @@ def test_a_pinned_caller_is_unpinned_when_the_pool_ends():
 
 def test_a_plan_of_another_abi_is_refused(make_pool):
     kernel = abi.Kernel(abi.ABI + 1, 1, NO_WORKSPACE, abi.RUN(lambda *_: None))
-    assert library.load().fb_run(make_pool(2), (abi.Step * 1)(abi.Step(ctypes.pointer(kernel), None, 0, 0)), 1) == -1
+    assert (
+        library.load().fb_run(make_pool(2), (abi.Step * 1)(abi.Step(ctypes.pointer(kernel), None, 0, 0)), 1)
+        == -1
+    )
 
 
 def test_impossible_thread_counts():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+from pathlib import Path
+
 import pytest
 
 from fewbit.kernels.cpu import abi, library
@@ -30,3 +33,11 @@ def test_a_missing_library_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(library.LibraryError, match="make setup"):
         library.load()
     library.load.cache_clear()
+
+
+def test_a_library_with_another_layout_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would read our structs wrongly."""
+    fields = [*abi.STRUCTS["rope"]._fields_, ("more", ctypes.c_int64)]
+    monkeypatch.setitem(abi.STRUCTS, "rope", type("rope", (ctypes.Structure,), {"_fields_": fields}))
+    with pytest.raises(library.LibraryError, match=r"lays out fb_rope_args as .* build the library again"):
+        library._check_abi(library.load(), Path("other.so"))

@@ -6,11 +6,13 @@ import os
 import threading
 
 import numpy as np
+import pytest
 
 from fewbit.kernels.cpu.backend import CpuBackend
 from fewbit.platforms.x86.detect import detect
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.reference import quantize
+from fewbit.spec.refusal import FewbitError
 
 
 def test_packing_does_not_pin_the_thread_that_loads() -> None:
@@ -34,3 +36,15 @@ def test_a_thread_that_claims_its_place_is_pinned_alone() -> None:
     thread.join()
     assert found == [set(cpu.pool.plan.cpus[:1]) or os.sched_getaffinity(0)]
     assert len(os.sched_getaffinity(0)) >= len(found[0])
+
+
+@pytest.mark.parametrize("threads", [0, -3])
+def test_a_count_of_threads_below_one_is_refused_and_not_taken_for_the_default(threads: int) -> None:
+    with pytest.raises(FewbitError, match=f"threads is {threads}; expected at least 1"):
+        CpuBackend(detect(), threads)
+
+
+def test_an_argument_comes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEWBIT_THREADS", "2")
+    assert CpuBackend(detect(), 1).pool.threads == 1
+    assert CpuBackend(detect()).pool.threads == 2

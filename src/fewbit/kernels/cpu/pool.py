@@ -20,8 +20,14 @@ class Pool:
     """Threads come from the argument, else FEWBIT_THREADS and FEWBIT_CPUS, else the platform's plan."""
 
     def __init__(self, threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise FewbitError(
+                f"threads is {threads}; expected at least 1, or nothing for one per physical core"
+            )
         lib = library.load()
-        self.plan = plan_threads(threads=threads or env.THREADS.get(), cpus=env.CPUS.get())
+        self.plan = plan_threads(
+            threads=env.THREADS.get() if threads is None else threads, cpus=env.CPUS.get()
+        )
         self.threads, cpus = self.plan.threads, self.plan.cpus
         pinned = (-1, *cpus[1:])
         self.handle = lib.fb_pool_create(

@@ -2,7 +2,8 @@
 
 One thread for each physical core that the process may use: the threads of a core share its vector and tile units. Under a
 processor quota there are no more threads than the quota pays for, and they are not pinned: other containers on the same
-machine would pin theirs to the same first cores. Slow cores of a hybrid processor are left out, since every step of a plan
+machine would pin theirs to the same first cores. More threads than cores, when asked for, are pinned to the cores' further
+processors: left to the scheduler, two of them share a processor while another idles, and every barrier waits. Slow cores of a hybrid processor are left out, since every step of a plan
 waits for its slowest thread.
 """
 
@@ -46,14 +47,25 @@ def plan_threads(
     if limits.cpu_quota is not None and limits.cpu_quota < most:
         most, pinned = max(1, int(limits.cpu_quota)), False
         reason = f"the control group's quota of {limits.cpu_quota:g} processors"
+    order = _order(topology)
     if threads is not None:
-        pinned = pinned and threads <= most
+        pinned = pinned and threads <= len(order)
         most, reason = threads, "as asked"
     if not pinned:
         return ThreadPlan(most, (), topology.node_numbers, f"{reason}; not pinned")
-    chosen = fast[:most]
-    nodes = tuple(sorted({core.node for core in chosen}))
-    return ThreadPlan(most, tuple(core.cpus[0] for core in chosen), nodes, f"{reason}; pinned")
+    chosen = order[:most]
+    nodes = tuple(sorted({node for _, node in chosen}))
+    return ThreadPlan(most, tuple(cpu for cpu, _ in chosen), nodes, f"{reason}; pinned")
+
+
+def _order(topology: Topology) -> list[tuple[int, int]]:
+    """Every processor with its node: one of each fast core, one of each slow core, then the fast cores' further ones."""
+    ranked = [
+        (sibling, core.efficient, place, cpu, core.node)
+        for place, core in enumerate(topology.cores)
+        for sibling, cpu in enumerate(core.cpus)
+    ]
+    return [(cpu, node) for _, _, _, cpu, node in sorted(ranked)]
 
 
 def _named(topology: Topology, threads: int | None, cpus: tuple[int, ...]) -> ThreadPlan:

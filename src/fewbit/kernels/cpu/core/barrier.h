@@ -15,13 +15,14 @@ class Barrier {
     groups_ = (threads + kGroup - 1) / kGroup;
   }
 
-  void wait(int32_t thread, Patience& patience) {
+  void wait(int32_t thread) {
     if (threads_ == 1) return;
-    const uint32_t seen = epoch_.value.load(std::memory_order_acquire);  // cannot advance before this thread arrives
+    const uint32_t seen =
+        epoch_.value.load(std::memory_order_acquire);  // cannot advance before this thread arrives
     const int32_t group = thread / kGroup;
     const int32_t members = group == groups_ - 1 ? threads_ - group * kGroup : kGroup;
     if (!arrive(arrived_[group], members) || !arrive(groups_arrived_, groups_)) {
-      patience.wait(epoch_, seen);
+      wait_until_past(epoch_, seen);
       return;
     }
     epoch_.advance();

@@ -17,12 +17,13 @@ static_assert(sizeof(fb_kernel_entry) == 32);
 #define FB_STRING(a) FB_STRING2(a)
 
 // FB_KERNEL(linear_f32_f32_n32k32_avx2, 1, nullptr, run): name as an identifier, phases, workspace function, run.
-#define FB_KERNEL(name, phases, workspace, run)                                              \
-  [[gnu::used, gnu::section("fb_kernels")]] static constexpr fb_kernel_entry FB_PASTE(       \
-      fb_entry, name) = {FB_STRING(name), {FB_ABI, phases, workspace, run}};
+#define FB_KERNEL(name, phases, workspace, run)                                                           \
+  [[gnu::used, gnu::section("fb_kernels")]] static constexpr fb_kernel_entry FB_PASTE(fb_entry, name) = { \
+      FB_STRING(name), {FB_ABI, phases, workspace, run}};
 
 // The same with the stem of the file (scalar, avx2, avx512, ...) appended to the name: CMake defines FB_ISA per file.
-#define FB_KERNEL_ISA(prefix, phases, workspace, run) FB_KERNEL_ISA_(FB_PASTE(prefix, FB_ISA), phases, workspace, run)
+#define FB_KERNEL_ISA(prefix, phases, workspace, run) \
+  FB_KERNEL_ISA_(FB_PASTE(prefix, FB_ISA), phases, workspace, run)
 #define FB_KERNEL_ISA_(name, phases, workspace, run) FB_KERNEL(name, phases, workspace, run)
 
 // Everything a kernel file defines lies in its ISA's own namespace: `namespace FB_ISA_NAMESPACE { ... }`. Otherwise the

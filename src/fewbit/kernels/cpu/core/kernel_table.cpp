@@ -14,7 +14,8 @@ const fb_kernel* fb_find(const char* row_name) {
 }
 
 const char* fb_row_name(int32_t index) {
-  return index >= 0 && index < __stop_fb_kernels - __start_fb_kernels ? __start_fb_kernels[index].name : nullptr;
+  return index >= 0 && index < __stop_fb_kernels - __start_fb_kernels ? __start_fb_kernels[index].name
+                                                                      : nullptr;
 }
 
 const char* fb_version(void) { return FEWBIT_VERSION; }

@@ -15,7 +15,8 @@ struct Header {  // the 64 bytes before the memory handed out
 };
 
 char* round_up(char* p, int64_t alignment) {
-  return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(p) + alignment - 1) & ~uintptr_t(alignment - 1));
+  return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(p) + alignment - 1) &
+                                 ~uintptr_t(alignment - 1));
 }
 
 void* with_header(char* memory, void* base, int64_t mapped_bytes) {
@@ -35,7 +36,8 @@ void* fb_alloc(int64_t bytes) {
   }
   // Address space for the alignment is reserved but never touched, but for the header's page.
   const int64_t mapped = bytes + kHuge + 64;
-  void* base = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* base =
+      mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return nullptr;
   char* memory = round_up(static_cast<char*>(base) + 64, kHuge);
   madvise(memory, bytes, MADV_HUGEPAGE);  // advice only: without it the memory is as good, and slower

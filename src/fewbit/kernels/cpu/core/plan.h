@@ -6,6 +6,6 @@
 namespace fb {
 
 bool plan_is_valid(const fb_step* steps, int64_t count);
-void run_plan(const fb_step* steps, int64_t count, const fb_worker& worker, Barrier& barrier, Patience& patience);
+void run_plan(const fb_step* steps, int64_t count, const fb_worker& worker, Barrier& barrier);
 
 }  // namespace fb

@@ -13,7 +13,6 @@ struct alignas(64) Member {  // a thread's own state, on its own cache lines
   fb_pool* pool;
   pthread_t handle;
   fb_worker worker;
-  fb::Patience plan_patience, idle_patience;
 };
 
 bool pin(pthread_t thread, int32_t cpu) {
@@ -50,9 +49,9 @@ void* serve(void* member_pointer) {
   Member& me = *static_cast<Member*>(member_pointer);
   fb_pool& pool = *me.pool;
   for (uint32_t seen = 0;; ++seen) {
-    me.idle_patience.wait(pool.plans, seen);
+    fb::wait_until_past(pool.plans, seen);
     if (pool.stop) return nullptr;
-    fb::run_plan(pool.steps, pool.count, me.worker, pool.barrier, me.plan_patience);
+    fb::run_plan(pool.steps, pool.count, me.worker, pool.barrier);
   }
 }
 
@@ -136,7 +135,7 @@ int32_t fb_run(fb_pool* pool, const fb_step* steps, int64_t count) {
   pool->steps = steps;
   pool->count = count;
   if (pool->threads > 1) pool->plans.advance();
-  fb::run_plan(steps, count, pool->members[0].worker, pool->barrier, pool->members[0].plan_patience);
+  fb::run_plan(steps, count, pool->members[0].worker, pool->barrier);
   pthread_mutex_unlock(&pool->one_caller);
   return 0;
 }

@@ -1,7 +1,7 @@
-// Waiting for a number to change: spin for a while, since the wait inside a plan is usually about a microsecond, then
-// sleep in the kernel, since a thread that spins while its partner has no core only delays it.
+// Waiting for a number to change, as threads do at barriers and between plans.
 #pragma once
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -25,44 +25,42 @@ struct alignas(64) Epoch {
   // Sequential consistency on both sides: either the sleeper sees the new value, or the waker sees the sleeper.
   void advance() {
     value.fetch_add(1, std::memory_order_seq_cst);
-    if (sleepers.load(std::memory_order_seq_cst)) syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+    if (sleepers.load(std::memory_order_seq_cst))
+      syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
   }
 };
 
-// How long one thread spins. It adapts: a wait that ended asleep halves the patience (the machine is oversubscribed, or
-// there is no work), one that was met while spinning doubles it again.
-class Patience {
- public:
-  // Returns when epoch.value != seen, with everything written before the advance visible.
-  void wait(Epoch& epoch, uint32_t seen) {
-    if (spin(epoch, seen)) {
-      if (spin_ns_ < kLongest_ns) spin_ns_ *= 2;
-      return;
-    }
-    if (spin_ns_ > kShortest_ns) spin_ns_ /= 2;
-    epoch.sleepers.fetch_add(1, std::memory_order_seq_cst);
-    while (epoch.value.load(std::memory_order_seq_cst) == seen)
-      syscall(SYS_futex, &epoch.value, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
-    epoch.sleepers.fetch_sub(1, std::memory_order_seq_cst);
-  }
+// A thread that waits spins, then spins and yields, then sleeps until woken.
+//
+// Spinning alone meets nearly every wait inside a plan. Yielding costs under a microsecond when the processor has nothing
+// else to run, and hands it to the partner when the two share one (more threads than processors). Sleeping is for what
+// lasts: waking takes tens of microseconds on a virtual machine, so a thread that sleeps at one barrier makes all others
+// late at the next. (Shortening the spin after each sleep was tried: one hiccup of the host then left every thread asleep
+// at every barrier, 31 us each with 16 threads.)
+constexpr int64_t kSpin_ns = 5'000, kYield_ns = 200'000;
+constexpr int kPausesPerClock = 16;  // reading the clock costs about as much as a few pauses
 
- private:
-  static constexpr int64_t kShortest_ns = 2'000, kLongest_ns = 100'000;
-  static constexpr int kPausesPerClock = 16;  // reading the clock costs about as much as a few pauses
-  int64_t spin_ns_ = kLongest_ns;
-
-  bool spin(Epoch& epoch, uint32_t seen) const {
-    int64_t end_ns = 0;
-    for (;;) {
-      for (int i = 0; i < kPausesPerClock; ++i) {
-        if (epoch.value.load(std::memory_order_acquire) != seen) return true;
-        __builtin_ia32_pause();
-      }
-      const int64_t now = now_ns();
-      if (!end_ns) end_ns = now + spin_ns_;
-      if (now >= end_ns) return false;
+inline bool spin_until_past(const Epoch& epoch, uint32_t seen) {
+  int64_t begin_ns = 0;
+  for (;;) {
+    for (int i = 0; i < kPausesPerClock; ++i) {
+      if (epoch.value.load(std::memory_order_acquire) != seen) return true;
+      __builtin_ia32_pause();
     }
+    const int64_t now = now_ns();
+    if (!begin_ns) begin_ns = now;
+    if (now - begin_ns >= kYield_ns) return false;
+    if (now - begin_ns >= kSpin_ns) sched_yield();
   }
-};
+}
+
+// Returns when epoch.value != seen, with everything written before the advance visible.
+inline void wait_until_past(Epoch& epoch, uint32_t seen) {
+  if (spin_until_past(epoch, seen)) return;
+  epoch.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  while (epoch.value.load(std::memory_order_seq_cst) == seen)
+    syscall(SYS_futex, &epoch.value, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+  epoch.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
 
 }  // namespace fb

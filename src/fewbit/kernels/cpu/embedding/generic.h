@@ -44,8 +44,10 @@ struct Lane {
     offset = 0;
     if constexpr (S.two_level) {
       const uint8_t* sub = block + S.scales() + group * kPanel + lane;
-      scale = f16_at(block + S.super_scales() + 2 * lane) * (S.signed_sub ? static_cast<float>(static_cast<int8_t>(*sub)) : *sub);
-      if constexpr (S.offset) offset = -(f16_at(block + S.super_offsets() + 2 * lane) * block[S.offsets() + group * kPanel + lane]);
+      scale = f16_at(block + S.super_scales() + 2 * lane) *
+              (S.signed_sub ? static_cast<float>(static_cast<int8_t>(*sub)) : *sub);
+      if constexpr (S.offset)
+        offset = -(f16_at(block + S.super_offsets() + 2 * lane) * block[S.offsets() + group * kPanel + lane]);
     } else {
       scale = f16_at(block + S.scales() + 2 * lane);
       if constexpr (S.offset) offset = f16_at(block + S.offsets() + 2 * lane);
@@ -64,7 +66,8 @@ struct Lane {
       } else {
         if (k % S.group == 0) scales(k / S.group, scale, offset);
         const int value = S.bits == 8 ? static_cast<int8_t>(code) : static_cast<int>(code) - S.bias;
-        out[k] = S.offset ? __builtin_fmaf(static_cast<float>(value), scale, offset) : static_cast<float>(value) * scale;
+        out[k] = S.offset ? __builtin_fmaf(static_cast<float>(value), scale, offset)
+                          : static_cast<float>(value) * scale;
       }
     }
   }
@@ -74,7 +77,8 @@ template <Scheme S>
 void run_embedding(const void* pointer, int32_t, const fb_worker* worker) {
   const fb_embedding_args& args = *static_cast<const fb_embedding_args*>(pointer);
   const int64_t blocks = S.blocks(args.k);
-  const Range units = piece(*args.rows * blocks, worker->thread, worker->threads);  // a unit: one block of one row
+  const Range units =
+      piece(*args.rows * blocks, worker->thread, worker->threads);  // a unit: one block of one row
   for (int64_t u = units.begin; u < units.end; ++u) {
     const int64_t row = u / blocks, b = u % blocks, n = args.ids[row], k = b * S.block_k();
     const uint8_t* block = args.weight + n / kPanel * S.panel_bytes(args.k) + b * S.block_bytes();
@@ -85,6 +89,6 @@ void run_embedding(const void* pointer, int32_t, const fb_worker* worker) {
 
 }  // namespace fb::FB_ISA
 
-#define FB_EMBEDDING_ROW(scheme, layout)                                                                            \
-  FB_KERNEL_ISA(FB_PASTE(embedding, FB_PASTE(scheme, FB_PASTE(f32, layout))), 1, nullptr,                           \
+#define FB_EMBEDDING_ROW(scheme, layout)                                                  \
+  FB_KERNEL_ISA(FB_PASTE(embedding, FB_PASTE(scheme, FB_PASTE(f32, layout))), 1, nullptr, \
                 run_embedding<fb::FB_ISA::scheme>)

@@ -7,6 +7,10 @@ F32 = {"isas": ("scalar",), "activation": "f32", "exactness": "bitwise", "result
 
 ROWS = (
     *family("embedding", schemes=PLAIN, layout="n32k32", **F32),
-    *family("embedding", schemes=GROUP32, layout="n32k32", constraints=(Constraint("k", multiple=32),), **F32),
-    *family("embedding", schemes=TWO_LEVEL, layout="n32k256", constraints=(Constraint("k", multiple=256),), **F32),
+    *family(
+        "embedding", schemes=GROUP32, layout="n32k32", constraints=(Constraint("k", multiple=32),), **F32
+    ),
+    *family(
+        "embedding", schemes=TWO_LEVEL, layout="n32k256", constraints=(Constraint("k", multiple=256),), **F32
+    ),
 )

@@ -1,7 +1,7 @@
 """Times linear rows: the matrices of SmolLM2-135M as one decode plan, and products of many rows.
 
-    python -m fewbit.kernels.cpu.linear.bench [--threads 2] [--isa avx2] [--decode] [--rows 1,2,8,512] [--shape 1536x576]
-        [--schemes u4g32o,i8g32]
+python -m fewbit.kernels.cpu.linear.bench [--threads 2] [--isa avx2] [--decode M] [--rows 1,2,8,512] [--shape 1536x576]
+    [--schemes u4g32o,i8g32]
 """
 
 from __future__ import annotations
@@ -78,10 +78,15 @@ def decode(timer: Timer, m: int, repeats: int) -> None:
     layers = [timer.step("u4g32o", n, k, m) for _ in range(30) for n, k in LAYERS]
     head = [timer.step("i8g32", *HEAD, m)]
     parts = {"layers": layers, "head": head, "both": layers + head}
-    print(f"SmolLM2-135M M={m}: " + ", ".join(f"{k} {timer.median_s(v, repeats) * 1e3:.2f} ms" for k, v in parts.items()))
+    print(
+        f"SmolLM2-135M M={m}: "
+        + ", ".join(f"{k} {timer.median_s(v, repeats) * 1e3:.2f} ms" for k, v in parts.items())
+    )
 
 
-def products(timer: Timer, schemes: list[str], shape: tuple[int, int], row_counts: list[int], repeats: int) -> None:
+def products(
+    timer: Timer, schemes: list[str], shape: tuple[int, int], row_counts: list[int], repeats: int
+) -> None:
     n, k = shape
     for scheme in schemes:
         size = -(-k // 256) * 256 if scheme.endswith("t") else k
@@ -96,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--isa", default="avx2")
-    parser.add_argument("--decode", action="store_true")
+    parser.add_argument("--decode", type=int, metavar="M", help="time the whole model at M rows")
     parser.add_argument("--rows", default="1,2,4,8,32,512")
     parser.add_argument("--shape", default="1536x576")
     parser.add_argument("--schemes", default="u4g32o,i8g32")
@@ -104,7 +109,7 @@ def main() -> None:
     args = parser.parse_args()
     timer = Timer(Pool(args.threads), args.isa)
     if args.decode:
-        decode(timer, 1, args.repeats)
+        decode(timer, args.decode, args.repeats)
         return
     n, k = map(int, args.shape.split("x"))
     rows = [int(m) for m in args.rows.split(",")]

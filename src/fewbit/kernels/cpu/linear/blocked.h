@@ -5,7 +5,7 @@
 namespace fb::FB_ISA {
 
 constexpr int kBlockK = 256;     // k of a decoded block: one half of it is 16 KiB, half of L1
-constexpr int kBlockRows = 126;  // rows whose activations are swept per panel; decoding costs about 1 % at that count
+constexpr int kBlockRows = 126;  // rows that sweep a decoded block: decoding then costs about 1 %
 
 // In the thread's scratch: decoded weights [k][32 n] (or, with one half per tile, [half][k][16 n]), and partial sums.
 struct BlockScratch {
@@ -21,10 +21,12 @@ template <Scheme S>
 void decode_half(const uint8_t* packed, int half, int64_t k_begin, int64_t k_end, float* out) {
   Decoder<S> weights[1];
   for (int64_t k = k_begin; k < k_end; k += kSubBlock, out += kSubBlock * kWeightsStride) {
-    weights[0].begin_block(packed + k / S.block_k() * S.block_bytes(), half);
-    each_k(weights, static_cast<int>(k % S.block_k() / kSubBlock), [&](int k0, auto i) FB_INLINE_LAMBDA {
-      weights[0].at(i).store(out + (k0 + i) * kWeightsStride);
-    });
+    const uint8_t* block = packed + k / S.block_k() * S.block_bytes();
+    const int sub = static_cast<int>(k % S.block_k() / kSubBlock);
+    if (half == 0) prefetch_ahead<S>(block, sub);  // half 1 comes soon after
+    weights[0].begin_block(block, half);
+    each_k(weights, sub,
+           [&](int k0, auto i) FB_INLINE_LAMBDA { weights[0].at(i).store(out + (k0 + i) * kWeightsStride); });
   }
 }
 
@@ -51,8 +53,8 @@ void multiply_tile(const float* x, int64_t x_stride, const float* w, int64_t cou
 }
 
 template <int rows = kTileRows>
-FB_INLINE void multiply_rows(int64_t count_rows, const float* x, int64_t x_stride, const float* w, int64_t count, float* s,
-                             bool first) {
+FB_INLINE void multiply_rows(int64_t count_rows, const float* x, int64_t x_stride, const float* w,
+                             int64_t count, float* s, bool first) {
   if constexpr (rows > 1)
     if (count_rows != rows) return multiply_rows<rows - 1>(count_rows, x, x_stride, w, count, s, first);
   multiply_tile<rows>(x, x_stride, w, count, s, first);
@@ -66,11 +68,13 @@ void blocked_panel(const fb_linear_args& args, Range rows, int64_t panel, BlockS
     const int64_t count = smaller(kBlockK, args.k - k0);
     for (int half = 0; half < 2; half += kTileHalves) {
       float* weights = scratch.weights + half * (kBlockK * kHalf);
-      for (int h = 0; h < kTileHalves; ++h) decode_half<S>(packed, half + h, k0, k0 + count, weights + h * kHalf);
+      for (int h = 0; h < kTileHalves; ++h)
+        decode_half<S>(packed, half + h, k0, k0 + count, weights + h * kHalf);
       for (int64_t t = 0; t < tiles; ++t) {
         const Range tile = piece(count_rows, t, tiles);
-        multiply_rows(tile.end - tile.begin, args.x + (rows.begin + tile.begin) * args.x_stride + k0, args.x_stride, weights,
-                      count, scratch.sums + tile.begin * kPanel + half * kHalf, k0 == 0);
+        multiply_rows(tile.end - tile.begin, args.x + (rows.begin + tile.begin) * args.x_stride + k0,
+                      args.x_stride, weights, count, scratch.sums + tile.begin * kPanel + half * kHalf,
+                      k0 == 0);
       }
     }
   }

@@ -41,7 +41,8 @@ struct Decoder {
     if constexpr (S.two_level) {
       const int at = group * kPanel + half_ * kHalf;
       const uint8_t* sub_scale = block_ + S.scales() + at;
-      scale_[0] = super_scale_ * to_f32(S.signed_sub ? i32x16::load_i8(sub_scale) : i32x16::load_u8(sub_scale));
+      scale_[0] =
+          super_scale_ * to_f32(S.signed_sub ? i32x16::load_i8(sub_scale) : i32x16::load_u8(sub_scale));
       if constexpr (S.offset) {
         const f32x16 product = super_offset_ * to_f32(i32x16::load_u8(block_ + S.offsets() + at));
         offset_ = as_f32(as_i32(product) ^ i32x16::broadcast(INT32_MIN));
@@ -58,7 +59,8 @@ struct Decoder {
 
   // Weights of the i-th k since the sub-block began, or since advance() was called; i < kPeriod.
   FB_INLINE f32x16 at(int i) const {
-    if constexpr (S.element == Element::f32) return f32x16::load(reinterpret_cast<const float*>(low_ + 64 * i));
+    if constexpr (S.element == Element::f32)
+      return f32x16::load(reinterpret_cast<const float*>(low_ + 64 * i));
     const i32x16 word = i32x16::load(low_ + 64 * (i / kLowPerWord));
     if constexpr (S.element == Element::bf16) return i % 2 ? odd_bf16(word) : even_bf16(word);
     if constexpr (S.element == Element::f16) return i % 2 ? odd_f16(word) : even_f16(word);
@@ -84,7 +86,8 @@ struct Decoder {
       const int byte = i % 4;
       const i32x16 mask = i32x16::broadcast(static_cast<int32_t>(0xffu << (8 * byte)));
       if (byte == 3) return to_f32(word & mask) * scale_[3];  // sign and all
-      return fma(to_f32((word ^ i32x16::broadcast(static_cast<int32_t>(0x80808080u))) & mask), scale_[byte], offset_);
+      return fma(to_f32((word ^ i32x16::broadcast(static_cast<int32_t>(0x80808080u))) & mask), scale_[byte],
+                 offset_);
     } else {
       const int bit = field_bit(i % kLowPerWord, kLow);
       const int field = bit / kLow % kFields, place = field * kLow;  // bit within the unit
@@ -109,7 +112,8 @@ FB_INLINE void each_k(Decoder<S> (&weights)[halves], int sub, F use) {
   for (int k0 = 0; k0 < kSubBlock; k0 += kPeriod) {
     unroll<kPeriod>([&](auto i) FB_INLINE_LAMBDA {
       if (i % S.group == 0 && (k0 + i) % S.group == 0)
-        unroll<halves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_group((sub * kSubBlock + k0 + i) / S.group); });
+        unroll<halves>(
+            [&](auto h) FB_INLINE_LAMBDA { weights[h].begin_group((sub * kSubBlock + k0 + i) / S.group); });
       use(k0, i);
     });
     unroll<halves>([&](auto h) FB_INLINE_LAMBDA { weights[h].advance(); });

@@ -4,14 +4,6 @@
 
 namespace fb::FB_ISA {
 
-// Lines of the packed stream that one sub-block's time should bring in. The hardware's own prefetch stops at each 4 KiB.
-template <Scheme S>
-FB_INLINE void prefetch_ahead(const uint8_t* block, int sub) {
-  constexpr int kLines = S.block_bytes() / 64, kPerSub = (kLines + S.sub_blocks() - 1) / S.sub_blocks();
-  const uint8_t* line = block + kPrefetchBytes + sub * kPerSub * 64;
-  for (int i = 0; i < kPerSub; ++i) __builtin_prefetch(line + i * 64, 0, 3);
-}
-
 // All `rows` rows times `halves` neighbouring half panels from `half` on. Each accumulator is one chain over ascending k.
 template <Scheme S, int rows, int halves>
 void fused_tile(const fb_linear_args& args, int64_t half) {
@@ -35,7 +27,9 @@ void fused_tile(const fb_linear_args& args, int64_t half) {
     });
   };
   const auto begin_block = [&] FB_INLINE_LAMBDA {
-    unroll<halves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_block(packed + h / 2 * panel_bytes, (first_half + h) % 2); });
+    unroll<halves>([&](auto h) FB_INLINE_LAMBDA {
+      weights[h].begin_block(packed + h / 2 * panel_bytes, (first_half + h) % 2);
+    });
   };
 
   const int64_t whole_blocks = args.k / S.block_k();

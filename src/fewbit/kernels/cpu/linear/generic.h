@@ -26,5 +26,6 @@ void run_linear(const void* pointer, int32_t, const fb_worker* worker) {
 
 }  // namespace fb::FB_ISA
 
-#define FB_LINEAR_ROW(scheme, layout) \
-  FB_KERNEL_ISA(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(f32, layout))), 1, nullptr, run_linear<fb::FB_ISA::scheme>)
+#define FB_LINEAR_ROW(scheme, layout)                                                  \
+  FB_KERNEL_ISA(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(f32, layout))), 1, nullptr, \
+                run_linear<fb::FB_ISA::scheme>)

@@ -8,6 +8,20 @@ F32 = {"activation": "f32", "exactness": "bitwise", "result_class": "linear_f32"
 
 ROWS = (
     *family("linear", isas=ISAS, schemes=PLAIN, layout="n32k32", **F32),
-    *family("linear", isas=ISAS, schemes=GROUP32, layout="n32k32", constraints=(Constraint("k", multiple=32),), **F32),
-    *family("linear", isas=ISAS, schemes=TWO_LEVEL, layout="n32k256", constraints=(Constraint("k", multiple=256),), **F32),
+    *family(
+        "linear",
+        isas=ISAS,
+        schemes=GROUP32,
+        layout="n32k32",
+        constraints=(Constraint("k", multiple=32),),
+        **F32,
+    ),
+    *family(
+        "linear",
+        isas=ISAS,
+        schemes=TWO_LEVEL,
+        layout="n32k256",
+        constraints=(Constraint("k", multiple=256),),
+        **F32,
+    ),
 )

@@ -24,8 +24,8 @@ enum class Element { code, f32, f16, bf16 };
 
 struct Scheme {
   Element element;
-  int bits;         // of a code or a plain float
-  int bias;         // subtracted from the stored code; 0 = unsigned. 8-bit codes are stored as two's complement instead
+  int bits;  // of a code or a plain float
+  int bias;  // subtracted from the stored code; 0 = unsigned. 8-bit codes are stored as two's complement instead
   int group;        // k that share a scale
   bool offset;      // w = q * scale + offset
   bool two_level;   // scale = super-scale (f16, per 256 k) * sub-scale (8 bits, per group)
@@ -43,9 +43,7 @@ struct Scheme {
   constexpr int offsets() const { return scales() + scales_bytes(); }
   constexpr int super_scales() const { return offsets() + (offset ? scales_bytes() : 0); }
   constexpr int super_offsets() const { return super_scales() + 2 * kPanel; }
-  constexpr int block_bytes() const {
-    return super_scales() + (two_level ? (offset ? 4 : 2) * kPanel : 0);
-  }
+  constexpr int block_bytes() const { return super_scales() + (two_level ? (offset ? 4 : 2) * kPanel : 0); }
   constexpr int64_t blocks(int64_t k) const { return (k + block_k() - 1) / block_k(); }
   constexpr int64_t panel_bytes(int64_t k) const { return blocks(k) * block_bytes(); }
 };
@@ -68,10 +66,16 @@ constexpr Scheme i6g16t{Element::code, 6, 32, 16, false, true, true};
 static_assert(u4g32o.block_bytes() == 640 && u4g32ot.block_bytes() == 4736 && i6g16t.block_bytes() == 6720);
 
 // X(scheme, layout) for every scheme
-#define FB_SCHEMES(X)                                                                                              \
-  X(f32, n32k32) X(f16, n32k32) X(bf16, n32k32) X(i4g32, n32k32) X(u4g32o, n32k32) X(i5g32, n32k32)                \
-  X(u5g32o, n32k32) X(i8g32, n32k32) X(u2g16ot, n32k256) X(i3g16t, n32k256) X(u4g32ot, n32k256)                    \
-  X(u5g32ot, n32k256) X(i6g16t, n32k256)
+#define FB_SCHEMES(X) \
+  X(f32, n32k32)      \
+  X(f16, n32k32)      \
+  X(bf16, n32k32)     \
+  X(i4g32, n32k32)    \
+  X(u4g32o, n32k32)   \
+  X(i5g32, n32k32)    \
+  X(u5g32o, n32k32)   \
+  X(i8g32, n32k32)    \
+  X(u2g16ot, n32k256) X(i3g16t, n32k256) X(u4g32ot, n32k256) X(u5g32ot, n32k256) X(i6g16t, n32k256)
 
 // Bit position of the b-bit field of k (counted within its word's 32/b values).
 constexpr int field_bit(int k, int b) { return b >= 8 ? k * b : (k % 2) * 16 + k / 2 * b; }

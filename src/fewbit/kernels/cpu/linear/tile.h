@@ -1,6 +1,7 @@
-// Register tile sizes per ISA, and the epilogue that every path shares.
+// Register tile sizes per ISA, and the prefetch that both paths share.
 #pragma once
 #include "decode.h"
+#include "finish.h"
 #include "share.h"
 
 namespace fb::FB_ISA {
@@ -21,21 +22,12 @@ constexpr int fused_halves(int) { return 2; }
 #endif
 constexpr int kPrefetchBytes = 3072;  // distance: about 0.3 us of decoding on one core
 
-// y[row, n .. n+15] = sum + bias, added to y when accumulating; columns from args.n on do not exist
-FB_INLINE void finish(const fb_linear_args& args, int64_t row, int64_t n, f32x16 sum) {
-  const int64_t columns = args.n - n;
-  if (columns <= 0) return;
-  float* y = args.y + row * args.y_stride + n;
-  if (columns >= kHalf) {
-    if (args.bias) sum = sum + f32x16::load(args.bias + n);
-    if (args.accumulate) sum = f32x16::load(y) + sum;
-    sum.store(y);
-    return;
-  }
-  const int rest = static_cast<int>(columns);
-  if (args.bias) sum = sum + f32x16::load_partial(args.bias + n, rest);
-  if (args.accumulate) sum = f32x16::load_partial(y, rest) + sum;
-  sum.store_partial(y, rest);
+// Lines of the packed stream that one sub-block's time should bring in. The hardware's own prefetch stops at each 4 KiB.
+template <Scheme S>
+FB_INLINE void prefetch_ahead(const uint8_t* block, int sub) {
+  constexpr int kLines = S.block_bytes() / 64, kPerSub = (kLines + S.sub_blocks() - 1) / S.sub_blocks();
+  const uint8_t* line = block + kPrefetchBytes + sub * kPerSub * 64;
+  for (int i = 0; i < kPerSub; ++i) __builtin_prefetch(line + i * 64, 0, 3);
 }
 
 }  // namespace fb::FB_ISA

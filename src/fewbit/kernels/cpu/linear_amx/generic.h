@@ -31,10 +31,15 @@ void run_tiles(const void* pointer, int32_t phase, const fb_worker* worker) {
             workspace_bytes<fb::FB_ISA::scheme>, (run_tiles<fb::FB_ISA::scheme, tiles<fb::FB_ISA::scheme>>))
 
 // X(tiles, scheme, layout) for every scheme
-#define FB_LINEAR_AMX_SCHEMES(X)                                                                            \
-  X(ValueTiles, f32, n32k32)                                                                                \
-  X(ValueTiles, f16, n32k32) X(ValueTiles, bf16, n32k32) X(CodeProducts, i4g32, n32k32)                     \
-      X(CodeProducts, u4g32o, n32k32) X(CodeProducts, i5g32, n32k32) X(CodeProducts, u5g32o, n32k32)        \
-          X(CodeProducts, i8g32, n32k32) X(CodeProducts, u2g16ot, n32k256) X(CodeProducts, i3g16t, n32k256) \
-              X(CodeProducts, u4g32ot, n32k256) X(CodeProducts, u5g32ot, n32k256)                           \
-                  X(CodeProducts, i6g16t, n32k256)
+#define FB_LINEAR_AMX_SCHEMES(X)    \
+  X(ValueTiles, f32, n32k32)        \
+  X(ValueTiles, f16, n32k32)        \
+  X(ValueTiles, bf16, n32k32)       \
+  X(CodeProducts, i4g32, n32k32)    \
+  X(CodeProducts, u4g32o, n32k32)   \
+  X(CodeProducts, i5g32, n32k32)    \
+  X(CodeProducts, u5g32o, n32k32)   \
+  X(CodeProducts, i8g32, n32k32)    \
+  X(CodeProducts, u2g16ot, n32k256) \
+  X(CodeProducts, i3g16t, n32k256)  \
+  X(CodeProducts, u4g32ot, n32k256) X(CodeProducts, u5g32ot, n32k256) X(CodeProducts, i6g16t, n32k256)

@@ -45,7 +45,10 @@ static_assert(is_permutation_of_16(byte_order<u2g16ot>()) && is_permutation_of_1
 }  // namespace fb::FB_ISA
 
 // every scheme of integer codes
-#define FB_CODE_SCHEMES(X)                                                                  \
-  X(i4g32, n32k32)                                                                          \
-  X(u4g32o, n32k32) X(i5g32, n32k32) X(u5g32o, n32k32) X(i8g32, n32k32) X(u2g16ot, n32k256) \
-      X(i3g16t, n32k256) X(u4g32ot, n32k256) X(u5g32ot, n32k256) X(i6g16t, n32k256)
+#define FB_CODE_SCHEMES(X) \
+  X(i4g32, n32k32)         \
+  X(u4g32o, n32k32)        \
+  X(i5g32, n32k32)         \
+  X(u5g32o, n32k32)        \
+  X(i8g32, n32k32)         \
+  X(u2g16ot, n32k256) X(i3g16t, n32k256) X(u4g32ot, n32k256) X(u5g32ot, n32k256) X(i6g16t, n32k256)

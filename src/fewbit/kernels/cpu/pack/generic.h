@@ -22,8 +22,8 @@ struct PanelSource {
 
 // Four b-bit fields 16 bits apart -> next to each other.
 FB_INLINE uint32_t squeeze(uint64_t fields, int b) {
-  return static_cast<uint32_t>((fields | fields >> (16 - b) | fields >> (32 - 2 * b) | fields >> (48 - 3 * b)) &
-                               ((1u << 4 * b) - 1));
+  return static_cast<uint32_t>(
+      (fields | fields >> (16 - b) | fields >> (32 - 2 * b) | fields >> (48 - 3 * b)) & ((1u << 4 * b) - 1));
 }
 
 // 32 codes of one n -> the word rows of a b-bit plane (bits `from` .. from+b-1 of each code), 16 lanes apart.
@@ -50,7 +50,8 @@ FB_INLINE void pack_codes(const PanelSource& source, int lane, int64_t k, uint8_
   alignas(8) uint8_t codes[kSubBlock * kElementBytes] = {};
   if (source.has(lane)) {
     const int64_t count = smaller(kSubBlock, source.args.k - k);  // below 32 at the end of plain floats only
-    memcpy(codes, source.row(source.args.codes, source.args.codes_stride, lane, kElementBytes) + k * kElementBytes,
+    memcpy(codes,
+           source.row(source.args.codes, source.args.codes_stride, lane, kElementBytes) + k * kElementBytes,
            count * kElementBytes);
   }
   const auto plane = [&](int byte, int bits) {
@@ -63,14 +64,15 @@ FB_INLINE void pack_codes(const PanelSource& source, int lane, int64_t k, uint8_
     // code + bias: the bias is the code's top bit, so adding it is flipping that bit
     for (int i = 0; i < kSubBlock; ++i) codes[i] ^= S.bias;
     pack_plane<S.low_bits()>(codes, 0, plane(0, S.low_bits()));
-    if constexpr (S.high_bits() > 0) pack_plane<S.high_bits()>(codes, S.low_bits(), plane(S.high_plane(), S.high_bits()));
+    if constexpr (S.high_bits() > 0)
+      pack_plane<S.high_bits()>(codes, S.low_bits(), plane(S.high_plane(), S.high_bits()));
   }
 }
 
 // `columns` elements from `column` of a part -> [column][32 n].
 template <class T>
-FB_INLINE void pack_scales(const PanelSource& source, const void* part, int64_t stride, int64_t column, int columns,
-                           uint8_t* out) {
+FB_INLINE void pack_scales(const PanelSource& source, const void* part, int64_t stride, int64_t column,
+                           int columns, uint8_t* out) {
   for (int lane = 0; lane < kPanel; ++lane)
     for (int c = 0; c < columns; ++c) {
       T value = 0;
@@ -92,13 +94,17 @@ void pack_panel(const PanelSource& source, uint8_t* block) {
       constexpr int kGroups = 256 / S.group;
       pack_scales<uint8_t>(source, args.scale, args.scale_stride, b * kGroups, kGroups, block + S.scales());
       if constexpr (S.offset)
-        pack_scales<uint8_t>(source, args.offset, args.scale_stride, b * kGroups, kGroups, block + S.offsets());
-      pack_scales<uint16_t>(source, args.super_scale, args.super_scale_stride, b, 1, block + S.super_scales());
+        pack_scales<uint8_t>(source, args.offset, args.scale_stride, b * kGroups, kGroups,
+                             block + S.offsets());
+      pack_scales<uint16_t>(source, args.super_scale, args.super_scale_stride, b, 1,
+                            block + S.super_scales());
       if constexpr (S.offset)
-        pack_scales<uint16_t>(source, args.super_offset, args.super_scale_stride, b, 1, block + S.super_offsets());
+        pack_scales<uint16_t>(source, args.super_offset, args.super_scale_stride, b, 1,
+                              block + S.super_offsets());
     } else {
       pack_scales<uint16_t>(source, args.scale, args.scale_stride, b, 1, block + S.scales());
-      if constexpr (S.offset) pack_scales<uint16_t>(source, args.offset, args.scale_stride, b, 1, block + S.offsets());
+      if constexpr (S.offset)
+        pack_scales<uint16_t>(source, args.offset, args.scale_stride, b, 1, block + S.offsets());
     }
   }
 }

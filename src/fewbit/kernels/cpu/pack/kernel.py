@@ -8,5 +8,7 @@ BYTES = {"isas": ("scalar",), "exactness": "bitwise", "result_class": "pack"}
 ROWS = (
     *family("pack", schemes=PLAIN, layout="n32k32", **BYTES),
     *family("pack", schemes=GROUP32, layout="n32k32", constraints=(Constraint("k", multiple=32),), **BYTES),
-    *family("pack", schemes=TWO_LEVEL, layout="n32k256", constraints=(Constraint("k", multiple=256),), **BYTES),
+    *family(
+        "pack", schemes=TWO_LEVEL, layout="n32k256", constraints=(Constraint("k", multiple=256),), **BYTES
+    ),
 )

@@ -16,8 +16,15 @@ inline void rope(const void* pointer, int32_t, const fb_worker* worker) {
     const float *cos = a.cos + row * half, *sin = a.sin + row * half;
     float* first = a.x + row * a.x_stride + unit % a.heads * a.head_dim;
     float* second = first + half;
-    for (int64_t i = 0; i < half; i += kLanes) {
-      const int n = static_cast<int>(half - i < kLanes ? half - i : kLanes);
+    int64_t i = 0;
+    for (; i + kLanes <= half; i += kLanes) {
+      const f32x16 x1 = f32x16::load(first + i), x2 = f32x16::load(second + i);
+      const f32x16 c = f32x16::load(cos + i), s = f32x16::load(sin + i);
+      fnma(x2, s, x1 * c).store(first + i);
+      fma(x1, s, x2 * c).store(second + i);
+    }
+    if (i < half) {  // apart: masked stores take some 40 micro-operations on Zen
+      const int n = static_cast<int>(half - i);
       const f32x16 x1 = f32x16::load_partial(first + i, n), x2 = f32x16::load_partial(second + i, n);
       const f32x16 c = f32x16::load_partial(cos + i, n), s = f32x16::load_partial(sin + i, n);
       fnma(x2, s, x1 * c).store_partial(first + i, n);

@@ -15,12 +15,12 @@ from fewbit.formats.gguf.keys import ARCHITECTURES
 from fewbit.formats.gguf.names import canonical_name
 from fewbit.formats.gguf.permute import disk_rows
 from fewbit.formats.gguf.types import BY_SCHEME
-from fewbit.formats.tiny import CHAT_TEMPLATE, tiny_config, tiny_vocabulary, tiny_weights
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.arrays import Array
 from fewbit.schemes.plain import scheme as plain
 from fewbit.schemes.reference import quantize
 from fewbit.spec.scheme import QuantTensor
+from tests.formats.tiny import CHAT_TEMPLATE, tiny_config, tiny_vocabulary, tiny_weights
 
 _ARRAY_TYPES = {
     "u1": 0,

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
-from fewbit.formats.plain.fixture import write_tiny_files
 from fewbit.formats.quark.encode import config_of, encode
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
 from fewbit.spec.dtype import F32, U4
 from fewbit.spec.granularity import group
 from fewbit.spec.scheme import Scheme
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
 UINT4 = Scheme(U4, group(32), F32, zero_point=U4)
 

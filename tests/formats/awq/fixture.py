@@ -1,23 +1,23 @@
-"""Tiny AutoRound folders for tests."""
+"""Tiny AWQ folders for tests."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from fewbit.formats.auto_round.config import FLOATS, Settings
-from fewbit.formats.auto_round.encode import MXFP4, config_of, encode
+from fewbit.formats.awq.config import Settings
+from fewbit.formats.awq.encode import config_of, encode
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
-from fewbit.formats.gptq import config as gptq
-from fewbit.formats.gptq import fixture as gptq_fixture
-from fewbit.formats.plain.fixture import write_tiny_files
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
-from fewbit.spec.scheme import QuantTensor
+from fewbit.spec.dtype import F16, I4, U4
+from fewbit.spec.granularity import CHANNEL, group
+from fewbit.spec.scheme import QuantTensor, Scheme
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
 
-def tiny_auto_round(
+def tiny_awq(
     folder: Path, settings: Settings, *, seed: int = 0, keys: dict[str, Any] | None = None, **changes: Any
 ) -> Path:
     """A random model whose projections are stored as `settings` say; `keys` are added to the quantization config."""
@@ -37,6 +37,8 @@ def tiny_auto_round(
 
 
 def tiny_tensor(weight: Any, settings: Settings) -> QuantTensor:
-    if settings.packing == FLOATS:
-        return quantize(weight, MXFP4)
-    return gptq_fixture.tiny_tensor(weight, gptq.Settings(settings.bits, settings.group_size, settings.sym))
+    shared = CHANNEL if settings.group_size == -1 else group(settings.group_size)
+    if settings.version == "gemv_fast":
+        return quantize(weight, Scheme(U4, shared, scale=F16, offset=F16))
+    codes, zero = (U4, U4) if settings.zero_point else (I4, None)
+    return quantize(weight, Scheme(codes, shared, scale=F16, zero_point=zero))

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from fewbit.formats.folder.writer import DiskArray, as_disk, safetensors_bytes, write_json
-from fewbit.formats.plain.fixture import write_tiny_files
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.formats.torchao.encode import config_of, encode
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
@@ -16,6 +14,8 @@ from fewbit.spec.dtype import BF16 as BF16_TYPE
 from fewbit.spec.dtype import I4
 from fewbit.spec.granularity import group
 from fewbit.spec.scheme import Scheme
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
 INT4 = Scheme(I4, group(32), scale=BF16_TYPE)
 

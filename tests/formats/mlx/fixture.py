@@ -8,10 +8,10 @@ from typing import Any
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
 from fewbit.formats.mlx.config import Settings
 from fewbit.formats.mlx.encode import config_of, encode, scheme_of
-from fewbit.formats.plain.fixture import write_tiny_files
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
 
 def tiny_mlx(

@@ -10,11 +10,11 @@ import numpy as np
 
 from fewbit.formats.compressed_tensors.encode import config_of, encode
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
-from fewbit.formats.plain.fixture import write_tiny_files
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
 from fewbit.spec.scheme import QuantTensor, Scheme
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
 
 def tiny_compressed(

@@ -1,4 +1,4 @@
-"""Tiny ModelOpt folders for tests."""
+"""Tiny FP8 folders for tests."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from pathlib import Path
 from typing import Any
 
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
-from fewbit.formats.modelopt.encode import config_of, encode
-from fewbit.formats.plain.fixture import write_tiny_files
-from fewbit.formats.tiny import tiny_config, tiny_weights
+from fewbit.formats.fp8.encode import config_of, encode
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
-from fewbit.spec.dtype import E2M1, E4M3, F32
-from fewbit.spec.granularity import group
+from fewbit.spec.dtype import E4M3, F32
+from fewbit.spec.granularity import block
 from fewbit.spec.scheme import Scheme
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
-NVFP4 = Scheme(E2M1, group(16), E4M3, global_scale=F32)
+BLOCKS = Scheme(
+    E4M3, block(48, 48), F32
+)  # no size of the tiny model is a multiple: every last block is partial
 
 
-def tiny_modelopt(
+def tiny_fp8(
     folder: Path,
-    scheme: Scheme = NVFP4,
+    scheme: Scheme = BLOCKS,
     *,
     seed: int = 0,
     keys: dict[str, Any] | None = None,

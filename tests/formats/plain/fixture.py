@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from fewbit.formats.folder.writer import safetensors_bytes, with_header, write_json, write_weights
-from fewbit.formats.tiny import CHAT_TEMPLATE, CONTROL_TOKENS, tiny_config, tiny_vocabulary, tiny_weights
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.plain.reference import quantize
+from tests.formats.tiny import CHAT_TEMPLATE, CONTROL_TOKENS, tiny_config, tiny_vocabulary, tiny_weights
 
 __all__ = [
     "safetensors_bytes",

@@ -10,13 +10,13 @@ import numpy as np
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
 from fewbit.formats.modelslim.config import FLOAT, KINDS
 from fewbit.formats.modelslim.encode import description_of, encode
-from fewbit.formats.plain.fixture import write_tiny_files
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
 from fewbit.spec.dtype import F32, I4, I8
 from fewbit.spec.granularity import CHANNEL, group
 from fewbit.spec.scheme import QuantTensor, Scheme
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
 
 def tiny_modelslim(

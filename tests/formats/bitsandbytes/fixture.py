@@ -12,14 +12,14 @@ from fewbit.formats.bitsandbytes.decode import INT8_STEP
 from fewbit.formats.bitsandbytes.encode import CODEBOOKS, INT8, config_of, encode
 from fewbit.formats.bitsandbytes.resolve import STATE
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
-from fewbit.formats.plain.fixture import write_tiny_files
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.arrays import Array
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
 from fewbit.spec.dtype import F32, U4
 from fewbit.spec.granularity import group
 from fewbit.spec.scheme import QuantTensor, Scheme
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
 NESTED_MAP: Array = np.linspace(-1, 1, 256, dtype=np.float32)
 
