@@ -50,9 +50,7 @@ ARGS: dict[str, Key] = {
 }
 HARMLESS_ARGS = frozenset({"observer", "observer_kwargs"})
 SPARSITY: dict[str, Key] = {"format": Key("string", default="dense", only=SPARSE)}
-HARMLESS_SPARSITY = frozenset({
-    "targets", "ignore", "global_sparsity", "sparsity_structure", "registry_requires_subclass",
-})  # fmt: skip
+HARMLESS_SPARSITY = frozenset({"targets", "ignore", "global_sparsity", "sparsity_structure", "registry_requires_subclass"})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Rotations that the model applies while it runs: `transform_config`, with the matrices beside the weights.
 
-Stored is a Hadamard matrix of ones, F64 [b, b], that acts on rows and is divided by sqrt(b): x V on inputs, y U on outputs; the
-inverse is the transposed one. Modules share one matrix, which is stored once, with the first of them.
+Stored is a Hadamard matrix [b, b] that acts on rows, x V on inputs, y U on outputs: of ones, to be divided by sqrt(b), or (older
+writers) divided already. The inverse is the transposed one. Modules share one matrix, which is stored once, with the first of them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fewbit.formats.folder.safetensors import DiskTensor
 from fewbit.schemes.arrays import Array
 from fewbit.schemes.floats.table import widen
 from fewbit.spec.dtype import F32
+from fewbit.spec.refusal import CheckpointError
 
 MAX_SIZE = 1 << 14
 ONLINE = {"input": "pre_rotation", "output": "post_rotation"}
@@ -110,6 +111,13 @@ def rotation(
 def _matrix(tensor: DiskTensor, transform: Transform, start: int, stop: int) -> Array:
     """R of x -> R x for columns x: the transposed of the one for rows."""
     stored = tensor.whole() if tensor.kind == "F64" else widen(tensor.whole(), tensor.dtype)
+    size, lengths = len(stored), (stored.astype(np.float64) ** 2).sum(axis=1)
+    root = next((np.sqrt(c) for c in (size, 1) if np.allclose(lengths, c, rtol=0.01)), None)
+    if root is None:
+        raise CheckpointError(
+            f"{tensor.file.path}: tensor {tensor} is no Hadamard matrix: its rows have lengths up to {np.sqrt(lengths.max()):.6g}, "
+            f"expected {np.sqrt(size):.6g} or 1; the checkpoint is broken"
+        )
     rows = stored.T if transform.inverse else stored
-    matrix: Array = np.ascontiguousarray((rows.T / np.sqrt(len(stored)))[start:stop]).astype(np.float32)
+    matrix: Array = np.ascontiguousarray((rows.T / root)[start:stop]).astype(np.float32)
     return matrix
