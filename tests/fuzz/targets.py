@@ -14,6 +14,7 @@ from fewbit.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from fewbit.formats.gptq.config import Settings
 from fewbit.formats.gptq.fixture import tiny_gptq
 from fewbit.formats.modelopt.fixture import tiny_modelopt
+from fewbit.formats.mxfp4.fixture import tiny_mxfp4
 from fewbit.formats.plain.fixture import tiny_folder
 from fewbit.formats.quark.fixture import tiny_quark
 from fewbit.spec.refusal import CheckpointError
@@ -98,6 +99,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "fp8": tiny_fp8,
     "modelopt": tiny_modelopt,
     "quark": tiny_quark,
+    "mxfp4": tiny_mxfp4,
 }
 
 TARGETS: dict[str, Callable[[Path, bytes], bool]] = {

@@ -69,6 +69,28 @@ class Oracle:
         found: dict[str, dict[str, Any]] = self.entry["reference"].get("weights", {})
         return found
 
+    def canonicals(self, name: str) -> list[str]:
+        """The weights that one reference covers: of stacked experts one each, gate before up."""
+        if self.checkpoint.format != "mxfp4":
+            return [self.canonical(name)]
+        module, _, stack = name.rpartition(".")
+        projections = ("gate_proj", "up_proj") if stack == "gate_up_proj" else (stack,)
+        names = [f"{module}.{e}.{p}.weight" for e in range(self.experts(module)) for p in projections]
+        assert all(n in self.checkpoint.tensors for n in names)
+        return names
+
+    def experts(self, module: str) -> int:
+        return sum(
+            n.startswith(f"{module}.") and n.endswith("down_proj.weight") for n in self.checkpoint.tensors
+        )
+
+    def stack(self, name: str) -> np.ndarray:
+        """[experts, in, out], as transformers holds them: gate and up in turn along the outputs."""
+        weights = [dequantize(self.checkpoint.read(n)) for n in self.canonicals(name)]
+        step = len(weights) // self.experts(name.rpartition(".")[0])
+        runs = [np.stack(weights[i : i + step], axis=1) for i in range(0, len(weights), step)]
+        return np.stack([run.reshape(-1, run.shape[-1]).T for run in runs])
+
     def canonical(self, name: str) -> str:
         """Of a reference's name; a GGUF's references have the file's own names."""
         if self.checkpoint.format != "gguf":
@@ -77,6 +99,8 @@ class Oracle:
 
     def weight(self, name: str) -> np.ndarray:
         """f32, in the row order of the reference."""
+        if self.checkpoint.format == "mxfp4":
+            return self.stack(name)
         canonical = self.canonical(name)
         value = dequantize(self.checkpoint.read(canonical))
         permuted = self.checkpoint.format == "gguf" and self.checkpoint.model_type == "llama"
@@ -88,6 +112,7 @@ class Oracle:
         """Ours and theirs of the rows that the reference holds."""
         if f"weight.{name}" in self.reference:
             return weight, self.reference[f"weight.{name}"].reshape(weight.shape)
+        weight = weight.reshape(-1, weight.shape[-1])
         n = weight.shape[0]
         rows = sorted({0, 1, n // 3, n // 2, n - 2, n - 1})
         return weight[rows], self.reference[f"weight_rows.{name}"]

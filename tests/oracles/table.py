@@ -62,6 +62,7 @@ CHECKS: dict[str, Check] = {
     "quark-nvfp4": QUARK,
     "quark-ptpc-fp8": QUARK,
     "quark-uint4-wo-32": QUARK,
+    "gpt-oss-mxfp4": Check("mxfp4", logits=""),
     "gptq-dynamic-mixed": GPTQ,
     "gptq-lmhead": GPTQ,
     "gptq-moe-w4-g64": Check("gptq", "f16", logits=""),
@@ -138,7 +139,6 @@ gguf-nvfp4
 gguf-q1_0
 gguf-tq1_0
 gguf-tq2_0
-gpt-oss-mxfp4
 mlx-mixed-4-6
 mlx-mxfp4
 mlx-nvfp4

@@ -27,4 +27,5 @@ FORMATS: dict[str, FormatInfo] = {
     "quark": FormatInfo(
         "fewbit.formats.quark", "Quark: FP8, INT8, INT4, MXFP4, MXFP6, MXFP8, NVFP4, specs by layer"
     ),
+    "mxfp4": FormatInfo("fewbit.formats.mxfp4", "MXFP4 of gpt-oss: stacked experts"),
 }
