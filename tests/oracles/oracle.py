@@ -69,6 +69,28 @@ class Oracle:
         found: dict[str, dict[str, Any]] = self.entry["reference"].get("weights", {})
         return found
 
+    def canonicals(self, name: str) -> list[str]:
+        """The weights that one reference covers: of stacked experts one each, gate before up."""
+        if self.checkpoint.format != "mxfp4":
+            return [self.canonical(name)]
+        module, _, stack = name.rpartition(".")
+        projections = ("gate_proj", "up_proj") if stack == "gate_up_proj" else (stack,)
+        names = [f"{module}.{e}.{p}.weight" for e in range(self.experts(module)) for p in projections]
+        assert all(n in self.checkpoint.tensors for n in names)
+        return names
+
+    def experts(self, module: str) -> int:
+        return sum(
+            n.startswith(f"{module}.") and n.endswith("down_proj.weight") for n in self.checkpoint.tensors
+        )
+
+    def stack(self, name: str) -> np.ndarray:
+        """[experts, in, out], as transformers holds them: gate and up in turn along the outputs."""
+        weights = [dequantize(self.checkpoint.read(n)) for n in self.canonicals(name)]
+        step = len(weights) // self.experts(name.rpartition(".")[0])
+        runs = [np.stack(weights[i : i + step], axis=1) for i in range(0, len(weights), step)]
+        return np.stack([run.reshape(-1, run.shape[-1]).T for run in runs])
+
     def canonical(self, name: str) -> str:
         """Of a reference's name; a GGUF's references have the file's own names."""
         if self.checkpoint.format != "gguf":
@@ -83,7 +105,7 @@ class Oracle:
     def quantized(self) -> set[str]:
         """Canonical names of what the manifest lists as quantized; a converter's lists every matrix, plain ones too."""
         if not self.name.startswith("gguf-convert-"):
-            return {self.canonical(name) for name in self.weights}
+            return {member for name in self.weights for member in self.canonicals(name)}
         members = {member for name in self.weights for member in self.gguf_members(name)}
         return {member for member in members if not self.checkpoint.tensors[member].scheme.is_plain}
 
@@ -91,6 +113,8 @@ class Oracle:
         """f32, in the row order of the reference; stacked experts whole."""
         if self.checkpoint.format == "gguf" and "_exps" in name:
             return np.stack([dequantize(self.checkpoint.read(member)) for member in self.gguf_members(name)])
+        if self.checkpoint.format == "mxfp4":
+            return self.stack(name)
         canonical = self.canonical(name)
         value = dequantize(self.checkpoint.read(canonical))
         permuted = self.checkpoint.format == "gguf" and self.checkpoint.model_type == "llama"

@@ -78,6 +78,7 @@ CHECKS: dict[str, Check] = {
     "gguf-convert-gpt-oss-mxfp4": Check(
         "gguf", Close("ggml reads the MXFP4 code of -0 as +0: the same number in other bits", 0.0), logits=""
     ),
+    "gpt-oss-mxfp4": Check("mxfp4", logits=""),
     "gptq-dynamic-mixed": GPTQ,
     "gptq-lmhead": GPTQ,
     "gptq-moe-w4-g64": Check("gptq", "f16", logits=""),
@@ -145,6 +146,59 @@ REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
 _TODO = """
 autoawq-marlin-w4-g128
 gpt-oss-mxfp4
+awq-gemm-w4-g32
+bnb-int8
+bnb-nf4
+bnb-nf4-double
+ct-fp8-block
+ct-fp8-dynamic
+ct-fp8-static-kvfp8
+ct-legacy-actorder-group
+ct-legacy-marlin24-w4
+ct-legacy-sparse-bitmask
+ct-legacy-sparse24-dense
+ct-legacy-sparse24-fp8
+ct-mixed-precision
+ct-moe-nvfp4
+ct-moe-w4a16-g32
+ct-mxfp4
+ct-mxfp8
+ct-nvfp4
+ct-w2a16-pack
+ct-w3a16-pack
+ct-w4a16-asym-pack
+ct-w4a16-pack
+ct-w4a16-quip-hadamard
+ct-w4a8-int
+ct-w4afp8
+ct-w8a16-embed-lmhead
+ct-w8a8-int
+ct-w8a8-int-static-asym
+gguf-convert-gpt-oss-mxfp4
+gguf-convert-qwen3moe-q8_0
+gguf-iq1_m
+gguf-iq1_s
+gguf-iq2_s
+gguf-iq2_xs
+gguf-iq2_xxs
+gguf-iq3_s
+gguf-iq3_xxs
+gguf-iq4_nl
+gguf-iq4_xs
+gguf-mxfp4
+gguf-nvfp4
+gguf-q1_0
+gguf-tq1_0
+gguf-tq2_0
+mlx-mixed-4-6
+mlx-mxfp4
+mlx-nvfp4
+mlx-q2-g128
+mlx-q3-g64
+mlx-q4-g64
+mlx-q5-g64
+mlx-q6-g64
+mlx-q8-g32
 qqq-w4-g128
 """
 TODO = frozenset(_TODO.split())

@@ -47,4 +47,5 @@ FORMATS: dict[str, FormatInfo] = {
     "torchao": FormatInfo(
         "fewbit.formats.torchao", "torchao in safetensors: INT8, FP8, unpacked 1 to 8 bits"
     ),
+    "mxfp4": FormatInfo("fewbit.formats.mxfp4", "MXFP4 of gpt-oss: stacked experts"),
 }

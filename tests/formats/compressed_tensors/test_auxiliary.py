@@ -10,9 +10,9 @@ import pytest
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.compressed_tensors.encode import config_of, encode
-from fewbit.formats.compressed_tensors.fixture import tiny_compressed
+from tests.formats.compressed_tensors.fixture import tiny_compressed
 from fewbit.formats.folder.writer import DiskArray
-from fewbit.formats.tiny import tiny_config, tiny_weights
+from tests.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.reference import dequantize, quantize
 from fewbit.spec.dtype import E4M3, F32, I8
 from fewbit.spec.granularity import CHANNEL, TENSOR

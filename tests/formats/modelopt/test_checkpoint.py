@@ -13,9 +13,9 @@ from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.resolve import Module, Resolved
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import safetensors_bytes
-from fewbit.formats.modelopt.config import Layer, Settings
 from fewbit.formats.modelopt.encode import config_of, encode
 from fewbit.formats.modelopt.resolve import ModelOptResolver
+from fewbit.formats.modelopt.settings import Layer, Settings
 from fewbit.schemes.affine.scheme import U4G32O
 from fewbit.schemes.floats.table import values
 from fewbit.schemes.reference import dequantize, quantize

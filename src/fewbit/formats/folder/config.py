@@ -48,6 +48,8 @@ class Reader:
 
 def read_config(reader: Reader) -> dict[str, Any]:
     if reader.get("model_type", CORE["model_type"]) in UNSERVED:
+        for name in ("vocab_size", "bos_token_id", "eos_token_id", "pad_token_id"):
+            reader.get(name, CORE[name])  # the tokenizer needs them
         return reader.values
     family = _family(reader)
     declared = {**CORE, **family.keys}

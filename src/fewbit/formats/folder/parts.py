@@ -50,7 +50,8 @@ class EveryRow(_OfOne):
     step: int
 
     def read(self, start: int, stop: int) -> Array:
-        low, high = self.first + start * self.step, self.first + (stop - 1) * self.step + 1
+        low = self.first + start * self.step
+        high = max(low, self.first + (stop - 1) * self.step + 1)
         return np.ascontiguousarray(self.tensor.rows(low, high)[:: self.step])
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 from fewbit.formats.folder.config import Reader
 from fewbit.formats.folder.files import Declaration, FolderFiles
 from fewbit.formats.folder.keys import Key
 from fewbit.formats.modelopt.algorithms import ALGORITHMS
+from fewbit.formats.modelopt.settings import Layer, Settings
 
 SIDE_FILE = "hf_quant_config.json"
 MIXED = "MIXED_PRECISION"
@@ -41,42 +40,6 @@ LAYER_KEYS: dict[str, Key] = {
     "has_zero_point": Key("bool", only=(False,)),
     "pre_quant_scale": Key("bool"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """How one module is stored. `group_size` 0: what the algorithm always has, or what the scale's shape says."""
-
-    algorithm: str
-    group_size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """`all`: of every quantized module, None where `layers` names each."""
-
-    where: str
-    all: Layer | None
-    layers: dict[str, Layer] = field(default_factory=dict)
-    excluded: tuple[str, ...] = ()
-
-    def rule_of(self, module: str) -> str:
-        """The entry that leaves the module plain: a glob over its name or a part of it, or what holds it; "" for none."""
-        parts = module.split(".")
-        for entry in self.excluded:
-            inside = entry and f".{entry}." in f".{module}."
-            if inside or fnmatchcase(module, entry) or any(fnmatchcase(part, entry) for part in parts):
-                return entry
-        return ""
-
-    def layer_of(self, module: str) -> Layer | None:
-        """By its own name, then by the nearest module that holds it."""
-        name = module
-        while self.all is None and name:
-            if name in self.layers:
-                return self.layers[name]
-            name = name.rpartition(".")[0]
-        return self.all
 
 
 def is_modelopt(declaration: Declaration) -> bool:

@@ -22,7 +22,7 @@ from fewbit.formats.folder.resolve import (
 )
 from fewbit.formats.folder.scales import FLOATS, cache_scales, one_value
 from fewbit.formats.modelopt.algorithms import ALGORITHMS
-from fewbit.formats.modelopt.config import Layer, Settings
+from fewbit.formats.modelopt.settings import Layer, Settings
 from fewbit.formats.modelopt.weights import WEIGHTS
 from fewbit.spec.dtype import E2M1, E4M3, E8M0, I8
 from fewbit.spec.granularity import TENSOR, TOKEN, group
