@@ -18,6 +18,7 @@ from fewbit.formats.mlx.config import Settings as MlxSettings
 from fewbit.formats.mlx.fixture import tiny_mlx
 from fewbit.formats.plain.fixture import tiny_folder
 from fewbit.formats.torchao.fixture import tiny_torchao
+from fewbit.formats.w8a8.fixture import tiny_w8a8
 from fewbit.spec.refusal import CheckpointError
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8, "num_hidden_layers": 1}
@@ -92,6 +93,7 @@ _WRITERS: dict[str, Callable[..., Path]] = {
     "mlx": write_mlx,
     "bitsandbytes": partial(tiny_bitsandbytes, double=True),
     "torchao": tiny_torchao,
+    "w8a8": tiny_w8a8,
 }
 
 

@@ -27,4 +27,5 @@ FORMATS: dict[str, FormatInfo] = {
     "torchao": FormatInfo(
         "fewbit.formats.torchao", "torchao in safetensors: INT8, FP8, unpacked 1 to 8 bits"
     ),
+    "w8a8": FormatInfo("fewbit.formats.w8a8", "w8a8_int8, w8a8_fp8, blockwise_int8"),
 }
