@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.files import CheckedFile
@@ -33,6 +34,28 @@ def gguf(folder: Path, data: bytes) -> bool:
     except CheckpointError:
         return False
     return True
+
+
+def gguf_part(folder: Path, data: bytes) -> bool:
+    """The second of two parts, beside a good first one."""
+    (folder / "m-00001-of-00002.gguf").write_bytes(gguf_bytes(*_half(0)))
+    (folder / "m-00002-of-00002.gguf").write_bytes(data)
+    try:
+        checkpoint = open_checkpoint(folder / "m-00001-of-00002.gguf")
+        try:
+            for name in checkpoint.tensors:
+                checkpoint.read(name)
+        finally:
+            checkpoint.close()
+    except CheckpointError:
+        return False
+    return True
+
+
+def _half(part: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    metadata, tensors = tiny_gguf_parts("u4g32o", **_SMALL)
+    keys = {"split.no": part, "split.count": 2, "split.tensors.count": len(tensors)}
+    return {**({} if part else metadata), **keys}, dict(list(tensors.items())[part::2])
 
 
 def safetensors(folder: Path, data: bytes) -> bool:
@@ -82,6 +105,8 @@ def seed(name: str) -> bytes:
     """A valid input of a target."""
     if name == "gguf":
         return gguf_bytes(*tiny_gguf_parts("u4g32o", **_SMALL))
+    if name == "gguf part":
+        return gguf_bytes(*_half(1))
     with tempfile.TemporaryDirectory() as folder:
         if name.startswith("gptq "):
             return (write_gptq(Path(folder), **_SMALL) / name.removeprefix("gptq ")).read_bytes()
@@ -91,6 +116,7 @@ def seed(name: str) -> bytes:
 
 TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
     "gguf": gguf,
+    "gguf part": gguf_part,
     "safetensors": safetensors,
     **{name: in_folder(name) for name in ("config.json", "tokenizer.json", "tokenizer_config.json")},
     **{f"gptq {name}": in_folder(name, write_gptq) for name in ("config.json", "model.safetensors")},
