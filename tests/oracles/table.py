@@ -65,6 +65,7 @@ CHECKS: dict[str, Check] = {
     "ascend-w4a16-g64": Check("modelslim"),
     "ascend-w8a8": Check("modelslim"),
     "ascend-w8a8-dynamic": Check("modelslim"),
+    "autoawq-marlin-w4-g128": Check("awq", Close("the tool rounds to float16, and its zeros keep the sign that codes lose", 2**-11), logits_within=0.01),
     **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
 }  # fmt: skip
 
@@ -72,7 +73,6 @@ REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
 """Checkpoints that are never opened, with a word of the reason."""
 
 _TODO = """
-autoawq-marlin-w4-g128
 bnb-int8
 bnb-nf4
 bnb-nf4-double

@@ -69,6 +69,20 @@ def test_a_column_cut(tmp_path: Path, version: str, leaf: str, expected: str) ->
     assert f"{DOWN}" in str(refusal.value) and expected in str(refusal.value)
 
 
+def test_marlin_has_no_zero_points(tmp_path: Path) -> None:
+    keys = {"zero_point": True}
+    folder = tiny_awq(tmp_path / "m", Settings(32, False, "marlin"), keys=keys, num_key_value_heads=4)
+    with pytest.raises(CheckpointError, match="which has no zero points, but zero_point is true"):
+        open_checkpoint(folder)
+
+
+def test_marlin_in_whole_tiles(tmp_path: Path) -> None:
+    folder = tiny_awq(tmp_path / "m", Settings(32, False, "marlin"), num_key_value_heads=4)
+    put("qweight", lambda words: words[:, :-1])(folder)
+    with pytest.raises(CheckpointError, match=f"{DOWN}.qweight' .*expected .*64 outputs at a time"):
+        open_checkpoint(folder)
+
+
 def test_gemv_fast_has_zero_points(tmp_path: Path) -> None:
     folder = tiny_awq(tmp_path / "m", Settings(32, True, "gemv_fast"), keys={"zero_point": False})
     with pytest.raises(CheckpointError, match="which has zero points, but zero_point is false"):

@@ -8,7 +8,7 @@ from fewbit.formats.folder.config import Reader
 from fewbit.formats.folder.files import Declaration, FolderFiles
 from fewbit.formats.folder.keys import Key
 
-VERSIONS = ("gemm", "gemv", "gemv_fast")
+VERSIONS = ("gemm", "gemv", "gemv_fast", "marlin")
 
 _VERSION = Key("string", only=tuple(name for v in VERSIONS for name in (v, v.upper())))
 KEYS: dict[str, Key] = {
