@@ -18,6 +18,7 @@ from fewbit.formats.gptq.config import Settings
 from fewbit.formats.gptq.fixture import tiny_gptq
 from fewbit.formats.modelslim.fixture import tiny_modelslim
 from fewbit.formats.plain.fixture import tiny_folder
+from fewbit.formats.qqq.fixture import SIZES, tiny_qqq
 from fewbit.spec.refusal import CheckpointError
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8, "num_hidden_layers": 1}
@@ -70,6 +71,10 @@ def write_modelslim(folder: Path, **changes: int) -> Path:
     return tiny_modelslim(folder, "W8A8", **changes)
 
 
+def write_qqq(folder: Path, **changes: int) -> Path:
+    return tiny_qqq(folder, **{**changes, **SIZES})
+
+
 def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[Path, bytes], bool]:
     """A good folder in which one file is replaced."""
 
@@ -100,6 +105,7 @@ _WRITERS: dict[str, Callable[..., Path]] = {
     "awq": write_awq,
     "auto_round": write_auto_round,
     "modelslim": write_modelslim,
+    "qqq": write_qqq,
 }
 
 

@@ -66,6 +66,7 @@ CHECKS: dict[str, Check] = {
     "ascend-w8a8": Check("modelslim"),
     "ascend-w8a8-dynamic": Check("modelslim"),
     "autoawq-marlin-w4-g128": Check("awq", Close("the tool rounds to float16, and its zeros keep the sign that codes lose", 2**-11), logits_within=0.01),
+    "qqq-w4-g128": Check("qqq", Close("the tool's loader rounds s_channel to float16", 2**-11), logits_within=0.005),
     **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
 }  # fmt: skip
 
@@ -138,7 +139,6 @@ mo-mxfp8
 mo-nvfp4-kvfp8
 mo-nvfp4-kvnvfp4
 mo-w4a8-awq
-qqq-w4-g128
 quark-fp8-kvfp8
 quark-int4-wo-128
 quark-int8

@@ -29,4 +29,7 @@ FORMATS: dict[str, FormatInfo] = {
     "modelslim": FormatInfo(
         "fewbit.formats.modelslim", "msModelSlim for Ascend: W8A8, W8A16, W4A16, W4A4, MXFP8, MXFP4"
     ),
+    "qqq": FormatInfo(
+        "fewbit.formats.qqq", "QQQ of GPTQModel: 4-bit codes for 8-bit activations, groups of 128"
+    ),
 }
