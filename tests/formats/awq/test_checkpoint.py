@@ -112,10 +112,12 @@ def test_a_part_of_a_name_decides_nothing(tmp_path: Path) -> None:
 
 
 def test_the_oldest_side_file(tmp_path: Path) -> None:
+    """Beside config.json, and alone."""
     folder = tiny_awq(tmp_path / "m", Settings(32))
+    old = {"zero_point": True, "q_group_size": 32, "w_bit": 4, "version": "GEMM"}
+    (folder / "quant_config.json").write_text(json.dumps(old))
+    assert open_checkpoint(folder).format == "awq"
     config = json.loads((folder / "config.json").read_text())
     del config["quantization_config"]
     (folder / "config.json").write_text(json.dumps(config))
-    old = {"zero_point": True, "q_group_size": 32, "w_bit": 4, "version": "GEMM"}
-    (folder / "quant_config.json").write_text(json.dumps(old))
     assert open_checkpoint(folder).format == "awq"
