@@ -18,7 +18,8 @@ FORMATS: dict[str, FormatInfo] = {
     "gguf": FormatInfo("fewbit.formats.gguf", "GGUF files of llama.cpp", folder=False),
     "plain": FormatInfo("fewbit.formats.plain", "Hugging Face folders of BF16, F16 or F32"),
     "gptq": FormatInfo(
-        "fewbit.formats.gptq", "GPTQ and GPTQModel: 2, 3, 4 and 8 bits, activation order, dynamic rules"
+        "fewbit.formats.gptq",
+        "GPTQ and GPTQModel: 2, 3, 4 and 8 bits, activation order, dynamic rules, serialized Marlin",
     ),
     "awq": FormatInfo(
         "fewbit.formats.awq", "AWQ of AutoAWQ, GPTQModel and AutoRound: 4 bits with zero points"
