@@ -129,6 +129,8 @@ CHECKS: dict[str, Check] = {
     "ascend-w4a16-g64": Check("modelslim"),
     "ascend-w8a8": Check("modelslim"),
     "ascend-w8a8-dynamic": Check("modelslim"),
+    "autoawq-marlin-w4-g128": Check("awq", Close("the tool rounds to float16, and its zeros keep the sign that codes lose", 2**-11), logits_within=0.01),
+    "qqq-w4-g128": Check("qqq", Close("the tool's loader rounds s_channel to float16", 2**-11), logits_within=0.005),
     **{f"gguf-q{kind}": GGUF for kind in ("2_k", "3_k", "4_0", "4_1", "4_k", "4_k_m-like", "5_0", "5_1", "5_k", "6_k", "8_0")},
     **{f"mlx-{kind}": Check("mlx") for kind in ("mixed-4-6", "mxfp4", "nvfp4", "q2-g128", "q3-g64", "q4-g64", "q5-g64", "q6-g64", "q8-g32")},
     "bnb-int8": Check("bitsandbytes", BNB_INT8),
@@ -200,6 +202,29 @@ mlx-q5-g64
 mlx-q6-g64
 mlx-q8-g32
 qqq-w4-g128
+mo-fp8-kvfp8
+mo-fp8-pb-wo
+mo-int4-awq
+mo-int8-sq
+mo-mixed-fp8-nvfp4
+mo-moe-nvfp4
+mo-mxfp8
+mo-nvfp4-kvfp8
+mo-nvfp4-kvnvfp4
+mo-w4a8-awq
+quark-fp8-kvfp8
+quark-int4-wo-128
+quark-int8
+quark-mixed
+quark-mxfp4
+quark-mxfp6-e2m3
+quark-nvfp4
+quark-ptpc-fp8
+quark-uint4-wo-32
+torchao-float8-wo
+torchao-int8-dyn
+torchao-int8-wo
+torchao-intx-int4
 """
 TODO = frozenset(_TODO.split())
 """Checkpoints of formats that are still to come: a line each, moved to CHECKS with its format."""

@@ -18,7 +18,8 @@ FORMATS: dict[str, FormatInfo] = {
     "gguf": FormatInfo("fewbit.formats.gguf", "GGUF files of llama.cpp", folder=False),
     "plain": FormatInfo("fewbit.formats.plain", "Hugging Face folders of BF16, F16 or F32"),
     "gptq": FormatInfo(
-        "fewbit.formats.gptq", "GPTQ and GPTQModel: 2, 3, 4 and 8 bits, activation order, dynamic rules"
+        "fewbit.formats.gptq",
+        "GPTQ and GPTQModel: 2, 3, 4 and 8 bits, activation order, dynamic rules, serialized Marlin",
     ),
     "fp8": FormatInfo("fewbit.formats.fp8", "FP8 of DeepSeek and transformers: blocks, rows, tensors, MXFP8"),
     "modelopt": FormatInfo(
@@ -49,4 +50,7 @@ FORMATS: dict[str, FormatInfo] = {
     ),
     "mxfp4": FormatInfo("fewbit.formats.mxfp4", "MXFP4 of gpt-oss: stacked experts"),
     "w8a8": FormatInfo("fewbit.formats.w8a8", "w8a8_int8, w8a8_fp8, blockwise_int8"),
+    "qqq": FormatInfo(
+        "fewbit.formats.qqq", "QQQ of GPTQModel: 4-bit codes for 8-bit activations, groups of 128"
+    ),
 }

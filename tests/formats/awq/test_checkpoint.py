@@ -15,6 +15,7 @@ from fewbit.formats.awq.encode import encode, settings_of
 from fewbit.formats.awq.gemv import shuffle, unshuffle
 from fewbit.formats.awq.resolve import packed_module
 from fewbit.formats.files import CheckedFile
+from fewbit.formats.folder.marlin import pack_marlin
 from fewbit.formats.folder.resolve import Module, Resolved
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import safetensors_bytes
@@ -26,17 +27,19 @@ from fewbit.spec.scheme import QuantTensor, Scheme
 from tests.formats.awq.fixture import tiny_awq, tiny_tensor
 from tests.formats.tiny import tiny_config, tiny_weights
 
+WIDE = {"num_key_value_heads": 4}  # Marlin needs 64 outputs
 FORMS = [
     *(Settings(*form) for form in itertools.product((-1, 32, 64), (True, False), ("gemm", "gemv"))),
     *(Settings(size, True, "gemv_fast") for size in (-1, 32, 64)),
+    *(Settings(size, False, "marlin") for size in (-1, 32, 64)),
 ]
 
 
 @pytest.mark.parametrize("settings", FORMS, ids=str)
 def test_what_was_written_is_read(tmp_path: Path, settings: Settings) -> None:
-    checkpoint = open_checkpoint(tiny_awq(tmp_path / "m", settings, seed=3))
+    checkpoint = open_checkpoint(tiny_awq(tmp_path / "m", settings, seed=3, **WIDE))
     assert checkpoint.format == "awq"
-    for name, weight in tiny_weights(tiny_config(), 3).items():
+    for name, weight in tiny_weights(tiny_config(**WIDE), 3).items():
         found = checkpoint.read(name)
         if "proj" not in name:
             assert found.scheme.is_plain
@@ -82,6 +85,17 @@ def test_gemv_fast_shuffles_as_autoawq_does() -> None:
     assert words[1, 16] == sum(int(codes[5, c]) << 4 * i for i, c in enumerate(lowest))
 
 
+def test_marlin_lays_tiles_as_its_authors_do() -> None:
+    """By the definition: the first word is of thread 0, which holds rows 0, 1, 8, 9 of columns 0 and 8, even before odd."""
+    codes = np.random.default_rng(0).integers(0, 16, (128, 32)).astype(np.uint8)
+    words = pack_marlin(codes).view(np.uint32)
+    assert words.shape == (2, 256)
+    elements = [(n, k) for n in (0, 8) for k in (0, 1, 8, 9)]
+    expected = [elements[i] for i in (0, 2, 4, 6, 1, 3, 5, 7)]
+    assert words[0, 0] == sum(int(codes[at]) << 4 * i for i, at in enumerate(expected))
+    assert words[1, 128] == sum(int(codes[64 + n, 16 + k]) << 4 * i for i, (n, k) in enumerate(expected))
+
+
 def test_what_awq_cannot_say() -> None:
     with pytest.raises(ValueError, match=r"AWQ \(gemm\) cannot express the scheme u4g32o"):
         settings_of(quantize(np.ones((32, 32), np.float32), U4G32O))
@@ -98,10 +112,12 @@ def test_a_part_of_a_name_decides_nothing(tmp_path: Path) -> None:
 
 
 def test_the_oldest_side_file(tmp_path: Path) -> None:
+    """Beside config.json, and alone."""
     folder = tiny_awq(tmp_path / "m", Settings(32))
+    old = {"zero_point": True, "q_group_size": 32, "w_bit": 4, "version": "GEMM"}
+    (folder / "quant_config.json").write_text(json.dumps(old))
+    assert open_checkpoint(folder).format == "awq"
     config = json.loads((folder / "config.json").read_text())
     del config["quantization_config"]
     (folder / "config.json").write_text(json.dumps(config))
-    old = {"zero_point": True, "q_group_size": 32, "w_bit": 4, "version": "GEMM"}
-    (folder / "quant_config.json").write_text(json.dumps(old))
     assert open_checkpoint(folder).format == "awq"

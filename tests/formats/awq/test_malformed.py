@@ -22,6 +22,10 @@ def side_file(folder: Path) -> None:
     )
 
 
+def older_names(folder: Path) -> None:
+    (folder / "quant_config.json").write_text(json.dumps({"w_bit": 4, "q_group_size": 64}))
+
+
 CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "an unknown key": (keys(mystery=1), "key 'mystery' is unknown for the format awq"),
     "bits 8": (keys(bits=8), "'bits' is 8, which is not supported"),
@@ -35,6 +39,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "sym and zero_point": (keys(sym=True), "sym true and zero_point true, which contradict"),
     "no zero points": (keys(zero_point=False), "has the zero point"),
     "a side file that differs": (side_file, "key 'zero_point' is True, but"),
+    "a side file of another group": (older_names, "key 'group_size' is 32, but"),
     "lm_head true": (keys(lm_head=True), "module 'lm_head' is plain"),
     "a plain module that is packed": (keys(modules_to_not_convert=["down_proj"]), f"module '{DOWN}' is left unquantized by modules_to_not_convert 'down_proj', but its tensor"),
     "no scales": (tensors(lambda held: held.pop(f"{DOWN}.scales")), f"module '{DOWN}' has no tensor 'scales'"),
@@ -67,6 +72,20 @@ def test_a_column_cut(tmp_path: Path, version: str, leaf: str, expected: str) ->
     with pytest.raises(CheckpointError) as refusal:
         open_checkpoint(folder)
     assert f"{DOWN}" in str(refusal.value) and expected in str(refusal.value)
+
+
+def test_marlin_has_no_zero_points(tmp_path: Path) -> None:
+    keys = {"zero_point": True}
+    folder = tiny_awq(tmp_path / "m", Settings(32, False, "marlin"), keys=keys, num_key_value_heads=4)
+    with pytest.raises(CheckpointError, match="which has no zero points, but zero_point is true"):
+        open_checkpoint(folder)
+
+
+def test_marlin_in_whole_tiles(tmp_path: Path) -> None:
+    folder = tiny_awq(tmp_path / "m", Settings(32, False, "marlin"), num_key_value_heads=4)
+    put("qweight", lambda words: words[:, :-1])(folder)
+    with pytest.raises(CheckpointError, match=f"{DOWN}.qweight' .*expected .*64 outputs at a time"):
+        open_checkpoint(folder)
 
 
 def test_gemv_fast_has_zero_points(tmp_path: Path) -> None:

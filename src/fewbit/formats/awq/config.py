@@ -8,7 +8,7 @@ from fewbit.formats.folder.config import Reader
 from fewbit.formats.folder.files import Declaration, FolderFiles
 from fewbit.formats.folder.keys import Key
 
-VERSIONS = ("gemm", "gemv", "gemv_fast")
+VERSIONS = ("gemm", "gemv", "gemv_fast", "marlin")
 
 _VERSION = Key("string", only=tuple(name for v in VERSIONS for name in (v, v.upper())))
 KEYS: dict[str, Key] = {
@@ -36,7 +36,8 @@ HARMLESS = frozenset({
     "nsamples", "low_gpu_mem_usage", "model_name_or_path", "model_file_base_name", "true_sequential",
 })  # fmt: skip
 _SIDE_FILES = ("quantize_config.json", "quant_config.json", "quantization_config.json")
-_SAME = ("bits", "w_bit", "group_size", "q_group_size", "zero_point", "version", "modules_to_not_convert")
+_OLDER = {"bits": "w_bit", "group_size": "q_group_size"}
+_SAME = ("bits", "group_size", "zero_point", "version", "modules_to_not_convert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,11 @@ def _check_twins(reader: Reader, key: str, files: FolderFiles) -> None:
         if twin is None or name == key:
             continue
         for same in _SAME:
-            ours, theirs = reader.values.get(same), twin.values.get(same)
+            ours, theirs = (
+                values.get(same, values.get(_OLDER.get(same, ""))) for values in (reader.values, twin.values)
+            )
+            if same == "version":  # AutoAWQ writes gemm here and GEMM there
+                ours, theirs = (v.lower() if isinstance(v, str) else v for v in (ours, theirs))
             if None not in (ours, theirs) and ours != theirs:
                 reader.fail(
                     f"key {same!r} is {str(ours)[:80]}, but {twin.where} says {str(theirs)[:80]}; expected the same in both"

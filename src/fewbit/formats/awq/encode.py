@@ -7,6 +7,7 @@ import numpy as np
 from fewbit.formats.awq.config import Settings
 from fewbit.formats.awq.decode import MIDDLE
 from fewbit.formats.awq.gemv import INTERLEAVE, STRIDE, shuffle, width_of
+from fewbit.formats.folder.marlin import ACROSS, TILE, pack_marlin, pack_marlin_scales
 from fewbit.formats.folder.packing import AWQ_ORDER, pack_bits, to_order
 from fewbit.formats.folder.writer import DiskArray
 from fewbit.schemes.arrays import Array
@@ -33,7 +34,13 @@ def settings_of(tensor: QuantTensor, version: str = "gemm") -> Settings:
     known = (
         scheme.codes.name == "u4" and scheme.offset is not None if fast else scheme.codes.name in ("i4", "u4")
     )
-    whole = {"gemm": n % 8 == 0, "gemv": k % 8 == 0, "gemv_fast": n % INTERLEAVE == 0 and k % STRIDE == 0}
+    tiles = signed and n % ACROSS == 0 and k % TILE == 0
+    whole = {
+        "marlin": tiles,
+        "gemm": n % 8 == 0,
+        "gemv": k % 8 == 0,
+        "gemv_fast": n % INTERLEAVE == 0 and k % STRIDE == 0,
+    }
     if not known or scheme != form or not whole[version]:
         raise ValueError(f"AWQ ({version}) cannot express the scheme {scheme} over {n} x {k}")
     return Settings(size, not signed, version)
@@ -55,6 +62,12 @@ def encode(tensor: QuantTensor, settings: Settings) -> dict[str, DiskArray]:
     else:
         codes = (codes.view(np.uint8) + np.uint8(MIDDLE)) & np.uint8(15)
         zeros = np.full(scale.shape, MIDDLE, np.uint8)
+    if settings.version == "marlin":
+        single = settings.group_size in (-1, tensor.shape[1])
+        return {
+            "qweight": DiskArray("I32", pack_marlin(codes)),
+            "scales": DiskArray(_KINDS[_scale(tensor)], pack_marlin_scales(scale, single)),
+        }
     if settings.version == "gemv":
         return {
             "qweight": DiskArray("I32", pack_bits(codes, 4).view(np.int32)),

@@ -1,7 +1,7 @@
 """Which modules of an AWQ folder are quantized, and where their parts come from.
 
 gemm    qweight i32 [K, N/8]    qzeros i32 [K/group, N/8]    scales f [K/group, N]; eights of output rows in AWQ's order
-The other versions are in gemv.py.
+The other versions are in gemv.py and marlin.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fewbit.formats.awq.config import AwqConfig, Settings
 from fewbit.formats.awq.decode import MiddleZeros
 from fewbit.formats.awq.gemv import gemv, gemv_fast
+from fewbit.formats.awq.marlin import marlin
 from fewbit.formats.folder.packing import AWQ_ORDER
 from fewbit.formats.folder.parts import Columns, PackedAcross, Part
 from fewbit.formats.folder.resolve import Claim, Module, Resolved, Unquantized, split_name
@@ -94,5 +95,5 @@ def _scheme(settings: Settings, scale: DType) -> Scheme:
 
 
 _VERSIONS: dict[str, Callable[[Module, Settings, str], Resolved]] = {
-    "gemm": _gemm, "gemv": gemv, "gemv_fast": gemv_fast,
+    "gemm": _gemm, "gemv": gemv, "gemv_fast": gemv_fast, "marlin": marlin,
 }  # fmt: skip

@@ -48,7 +48,8 @@ HARMLESS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a module is stored. `group_size` -1: one group. `version` 1 stores zero points less one; `planar`: in bit planes."""
+    """How a module is stored. `group_size` -1: one group. `version` 1 stores zero points less one; `planar`: in bit planes;
+    `marlin`: in the order of Marlin's kernel."""
 
     bits: int
     group_size: int
@@ -56,6 +57,7 @@ class Settings:
     desc_act: bool = False
     version: int = 2
     planar: bool = False
+    marlin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +105,19 @@ def read_settings(files: FolderFiles) -> GptqConfig:
     reader = Reader(declaration.where, declaration.values)
     values = reader.all(KEYS, HARMLESS, "the format gptq")
     _check_twin(reader, files)
-    stored = values["checkpoint_format"] or values["format"] or "gptq"
+    named = values["checkpoint_format"] or values["format"]
+    stored = named or ("marlin" if values["is_marlin_format"] else "gptq")
     if values["format"] not in (None, stored):
         reader.fail(
             f"has checkpoint_format {stored!r} and format {values['format']!r}, which contradict each other"
         )
-    if stored == "marlin" or values["is_marlin_format"]:
+    if values["is_marlin_format"] and stored != "marlin":
         reader.fail(
-            "is a serialized Marlin checkpoint, which is not supported yet; give the GPTQ checkpoint it was made of"
+            f"has checkpoint_format {stored!r} and is_marlin_format true, which contradict each other"
         )
     settings = Settings(
         values["bits"], values["group_size"], values["sym"], values["desc_act"],
-        version=1 if stored == "gptq" else 2, planar=stored == "gptq_p",
+        version=1 if stored == "gptq" else 2, planar=stored == "gptq_p", marlin=stored == "marlin",
     )  # fmt: skip
     _check(reader, settings)
     rules = tuple(
@@ -124,6 +127,11 @@ def read_settings(files: FolderFiles) -> GptqConfig:
 
 
 def _check(reader: Reader, settings: Settings) -> None:
+    if settings.marlin and (settings.bits != 4 or not settings.sym or settings.desc_act):
+        reader.fail(
+            "is a serialized Marlin checkpoint, which has symmetric codes of 4 bits without activation order, but bits is "
+            f"{settings.bits}, sym {str(settings.sym).lower()} and desc_act {str(settings.desc_act).lower()}"
+        )
     allowed = PLANAR_BITS if settings.planar else BITS
     if settings.bits not in allowed:
         reader.fail(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fewbit.formats.folder.marlin import pack_marlin, pack_marlin_scales
 from fewbit.formats.folder.packing import add_to_words, pack_bits, pack_planes
 from fewbit.formats.folder.writer import DiskArray
 from fewbit.formats.gptq.config import Settings
@@ -42,7 +43,7 @@ def settings_of(tensor: QuantTensor, version: int = 1, planar: bool = False) -> 
 
 
 def encode(tensor: QuantTensor, settings: Settings) -> dict[str, DiskArray]:
-    """qweight, qzeros, scales and g_idx by leaf."""
+    """qweight, qzeros, scales and g_idx by leaf; B and s of serialized Marlin, which has 4 symmetric bits."""
     scheme, k, bits = tensor.scheme, tensor.shape[1], settings.bits
     middle = 1 << (bits - 1)
     codes, scale = tensor.parts["codes"], tensor.parts["scale"]
@@ -51,6 +52,11 @@ def encode(tensor: QuantTensor, settings: Settings) -> dict[str, DiskArray]:
         zeros: Array = np.full(scale.shape, middle, np.uint8)
     else:
         zeros = tensor.parts["zero_point"]
+    if settings.marlin:
+        return {
+            "B": DiskArray("I32", pack_marlin(codes)),
+            "s": DiskArray("F16", pack_marlin_scales(scale, single=scale.shape[1] == 1)),
+        }
     length = k if settings.group_size == -1 else settings.group_size
     index = tensor.parts["group_index"] if scheme.group_index else np.arange(k, dtype=np.int32) // length
     assert scheme.scale is not None
@@ -79,6 +85,7 @@ def _pack_zeros(zeros: Array, settings: Settings) -> Array:
 def config_of(settings: Settings, **more: object) -> dict[str, object]:
     """The `quantization_config` of a folder whose modules are all stored so."""
     stored = "gptq_p" if settings.planar else f"gptq{'_v2' if settings.version == 2 else ''}"
+    stored = "marlin" if settings.marlin else stored
     return {
         "quant_method": "gptq", "bits": settings.bits, "group_size": settings.group_size, "sym": settings.sym,
         "desc_act": settings.desc_act, "lm_head": False, "checkpoint_format": stored, "pack_dtype": "int32", **more,

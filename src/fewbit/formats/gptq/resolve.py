@@ -15,6 +15,8 @@ from fewbit.formats.folder.resolve import Claim, Explained, Module, Resolved, Un
 from fewbit.formats.folder.safetensors import DiskTensor
 from fewbit.formats.gptq.config import GptqConfig, Settings
 from fewbit.formats.gptq.decode import SymmetricCodes, code_part, zero_part
+from fewbit.formats.gptq.marlin import SIGNS as MARLIN_SIGNS
+from fewbit.formats.gptq.marlin import marlin_module
 from fewbit.schemes.arrays import Array
 from fewbit.spec.dtype import dtype
 from fewbit.spec.granularity import CHANNEL, group
@@ -26,7 +28,7 @@ SIGNS = frozenset({"qweight", "qzeros", "scales", "g_idx"})
 
 
 class GptqResolver:
-    signs = SIGNS
+    signs = SIGNS | MARLIN_SIGNS
 
     def __init__(self, config: GptqConfig) -> None:
         self.config = config
@@ -38,10 +40,11 @@ class GptqResolver:
         rule = self.config.rule_of(module.name)
         if rule and rule.skip:
             yield Unquantized(f"dynamic rule {rule.text!r}")
-        elif SIGNS & module.leaves.keys():
+        elif self.signs & module.leaves.keys():
             said = f"dynamic rule {rule.text!r}" if rule else "the config"
             settings = self.config.settings_of(rule)
-            yield from packed_module(
+            packed = marlin_module if settings.marlin else packed_module
+            yield from packed(
                 module, settings, f"{said} (bits {settings.bits}, group_size {settings.group_size})"
             )
         elif module.plain_weight is not None and len(module.plain_weight.shape) == 2:
