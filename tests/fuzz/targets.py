@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.auto_round import config as auto_round
@@ -28,9 +29,12 @@ from tests.formats.gptq.fixture import tiny_gptq
 from tests.formats.mlx.fixture import tiny_mlx
 from tests.formats.modelopt.fixture import tiny_modelopt
 from tests.formats.modelslim.fixture import tiny_modelslim
+from tests.formats.mxfp4.fixture import tiny_mxfp4
 from tests.formats.plain.fixture import tiny_folder
+from tests.formats.qqq.fixture import SIZES, tiny_qqq
 from tests.formats.quark.fixture import tiny_quark
 from tests.formats.torchao.fixture import tiny_torchao
+from tests.formats.w8a8.fixture import tiny_w8a8
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8, "num_hidden_layers": 1}
 
@@ -50,6 +54,28 @@ def gguf(folder: Path, data: bytes) -> bool:
     except CheckpointError:
         return False
     return True
+
+
+def gguf_part(folder: Path, data: bytes) -> bool:
+    """The second of two parts, beside a good first one."""
+    (folder / "m-00001-of-00002.gguf").write_bytes(gguf_bytes(*_half(0)))
+    (folder / "m-00002-of-00002.gguf").write_bytes(data)
+    try:
+        checkpoint = open_checkpoint(folder / "m-00001-of-00002.gguf")
+        try:
+            for name in checkpoint.tensors:
+                checkpoint.read(name)
+        finally:
+            checkpoint.close()
+    except CheckpointError:
+        return False
+    return True
+
+
+def _half(part: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    metadata, tensors = tiny_gguf_parts("u4g32o", **_SMALL)
+    keys = {"split.no": part, "split.count": 2, "split.tensors.count": len(tensors)}
+    return {**({} if part else metadata), **keys}, dict(list(tensors.items())[part::2])
 
 
 def safetensors(folder: Path, data: bytes) -> bool:
@@ -86,6 +112,10 @@ def write_mlx(folder: Path, **changes: int) -> Path:
     return tiny_mlx(folder, MlxSettings(4, 32), **changes)
 
 
+def write_qqq(folder: Path, **changes: int) -> Path:
+    return tiny_qqq(folder, **{**changes, **SIZES})
+
+
 def write_modelslim(folder: Path, **changes: int) -> Path:
     return tiny_modelslim(folder, "W8A8", **changes)
 
@@ -119,6 +149,8 @@ def seed(name: str) -> bytes:
     """A valid input of a target."""
     if name == "gguf":
         return gguf_bytes(*tiny_gguf_parts("u4g32o", **_SMALL))
+    if name == "gguf part":
+        return gguf_bytes(*_half(1))
     with tempfile.TemporaryDirectory() as folder:
         form, _, file = name.partition(" ")
         if form in WRITERS:
@@ -139,10 +171,14 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "modelslim": write_modelslim,
     "bitsandbytes": partial(tiny_bitsandbytes, double=True),
     "torchao": tiny_torchao,
+    "w8a8": tiny_w8a8,
+    "mxfp4": tiny_mxfp4,
+    "qqq": write_qqq,
 }
 
 TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
     "gguf": gguf,
+    "gguf part": gguf_part,
     "safetensors": safetensors,
     **{name: in_folder(name) for name in ("config.json", "tokenizer.json", "tokenizer_config.json")},
     **{

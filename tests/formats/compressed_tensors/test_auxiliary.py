@@ -10,16 +10,16 @@ import pytest
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.compressed_tensors.encode import config_of, encode
-from tests.formats.compressed_tensors.fixture import tiny_compressed
 from fewbit.formats.folder.writer import DiskArray
-from tests.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.reference import dequantize, quantize
 from fewbit.spec.dtype import E4M3, F32, I8
 from fewbit.spec.granularity import CHANNEL, TENSOR
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import Scheme
+from tests.formats.compressed_tensors.fixture import tiny_compressed
 from tests.formats.compressed_tensors.test_checkpoint import DOWN, folder_of
 from tests.formats.compressed_tensors.test_malformed import add
+from tests.formats.tiny import tiny_config, tiny_weights
 from tests.oracles.logits import fold
 
 SIZE = 32

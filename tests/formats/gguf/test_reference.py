@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.gguf.fixture import RawTensor, tiny_gguf_parts, write_gguf
 from fewbit.formats.gguf.types import TYPES, GgufType
 from fewbit.kernels.backend import open_backend
 from fewbit.loader import prepare
 from fewbit.platforms.x86.detect import detect
 from fewbit.spec.refusal import RefusedError
+from tests.formats.gguf.fixture import RawTensor, tiny_gguf_parts, write_gguf
 from tests.formats.gguf.test_blocks import SCALES, finite_blocks
 from tests.models.tiny import ArrayCheckpoint, Driver, runner_of
 

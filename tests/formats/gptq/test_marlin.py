@@ -10,10 +10,10 @@ import pytest
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.gptq.config import Settings
-from fewbit.formats.gptq.fixture import tiny_gptq, tiny_tensor
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.spec.refusal import CheckpointError
+from tests.formats.gptq.fixture import tiny_gptq, tiny_tensor
 from tests.formats.gptq.test_malformed import DOWN, put, tensors
+from tests.formats.tiny import tiny_config, tiny_weights
 
 WIDE = {"num_key_value_heads": 4}  # Marlin needs 64 outputs
 

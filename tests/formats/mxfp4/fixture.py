@@ -10,11 +10,11 @@ import numpy as np
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
 from fewbit.formats.mxfp4.encode import config_of, encode, interleave
 from fewbit.formats.mxfp4.resolve import MXFP4
-from tests.formats.plain.fixture import write_tiny_files
-from tests.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.arrays import Array
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
 EXPERTS = 3
 

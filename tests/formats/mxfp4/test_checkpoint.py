@@ -9,14 +9,14 @@ import pytest
 
 from fewbit.formats import open_checkpoint
 from fewbit.formats.mxfp4.encode import encode
-from tests.formats.mxfp4.fixture import EXPERTS, tiny_experts, tiny_mxfp4
 from fewbit.formats.mxfp4.resolve import MXFP4
-from tests.formats.tiny import tiny_config
 from fewbit.schemes.affine.scheme import U4G32O
 from fewbit.schemes.floats.table import values
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import dequantize, quantize
 from tests.formats.altered import drop, put
+from tests.formats.mxfp4.fixture import EXPERTS, tiny_experts, tiny_mxfp4
+from tests.formats.tiny import tiny_config
 
 AT = "model.layers.1.mlp.experts"
 

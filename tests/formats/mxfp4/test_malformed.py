@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from tests.formats.mxfp4.fixture import tiny_mxfp4
 from fewbit.spec.refusal import CheckpointError
 from tests.formats.altered import Alter, drop, keys, put, rename
+from tests.formats.mxfp4.fixture import tiny_mxfp4
 
 AT = "model.layers.0.mlp.experts"
 BLOCKS, SCALES = f"{AT}.down_proj_blocks", f"{AT}.down_proj_scales"

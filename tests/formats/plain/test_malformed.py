@@ -206,7 +206,6 @@ ONE_FILE: dict[str, tuple[Callable[[Path], Any], str, str]] = {
     "another head": (config(architectures=["LlamaForSequenceClassification"]), "'LlamaForSequenceClassification'", "config.json"),
     "code of its own": (config(auto_map={"AutoModel": "evil.Model"}), "'auto_map' asks for code", "config.json"),
     "a format of tomorrow": (config(quantization_config={"quant_method": "exotic", "bits": 4}), "format 'exotic', which is not supported yet", "config.json"),
-    "compressed-tensors": (config(compression_config={"quant_method": "compressed-tensors"}), "'compressed-tensors'", "config.json"),
     "no heads": (config(num_attention_heads=0), "'num_attention_heads' is '0'", "config.json"),
     "negative layers": (config(num_hidden_layers=-1), "'num_hidden_layers' is '-1'", "config.json"),
     "layers as true": (config(num_hidden_layers=True), "'num_hidden_layers' is 'True'", "config.json"),

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.qqq.fixture import GROUP, SIZES, tiny_parts, tiny_qqq
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.spec.refusal import CheckpointError
 from tests.formats.gptq.test_malformed import DOWN, keys
 from tests.formats.modelslim.test_malformed import disk, put
+from tests.formats.qqq.fixture import GROUP, SIZES, tiny_parts, tiny_qqq
+from tests.formats.tiny import tiny_config, tiny_weights
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.formats.w8a8.config import BLOCKWISE, METHODS
-from fewbit.formats.w8a8.fixture import scheme_of, tiny_w8a8
 from fewbit.schemes.reference import dequantize, quantize
 from fewbit.spec.refusal import CheckpointError
 from tests.formats import edits
 from tests.formats.edits import Edit, add, drop, put, rename
+from tests.formats.tiny import tiny_config, tiny_weights
+from tests.formats.w8a8.fixture import scheme_of, tiny_w8a8
 
 DOWN = "model.layers.0.mlp.down_proj"
 WEIGHT, SCALE, INVERSE = (f"{DOWN}.weight{end}" for end in ("", "_scale", "_scale_inv"))

@@ -9,11 +9,11 @@ import numpy as np
 
 from fewbit.formats.folder.marlin import BYTES, pack_marlin, pack_marlin_scales
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
-from fewbit.formats.plain.fixture import write_tiny_files
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.schemes.arrays import Array
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
 GROUP = 128
 SIZES = {

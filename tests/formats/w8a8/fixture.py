@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
-from fewbit.formats.plain.fixture import write_tiny_files
-from fewbit.formats.tiny import tiny_config, tiny_weights
 from fewbit.formats.w8a8.config import BLOCKWISE
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
 from fewbit.spec.dtype import E4M3, F32, I8
 from fewbit.spec.granularity import CHANNEL, Granularity
 from fewbit.spec.scheme import Scheme
+from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.tiny import tiny_config, tiny_weights
 
 
 def scheme_of(method: str, block: tuple[int, int]) -> Scheme:
