@@ -24,7 +24,7 @@ class ModelConfig:
     backend
         Which kernels to use; reference means numpy, slow, and needs allow_reference.
     allow_reference
-        Permit the reference backend, which is there to be compared with.
+        Permit the reference backend, for comparison, and for checkpoints that no kernel of this machine serves.
     threads
         Worker threads; by default one per physical core that the process may use.
     """

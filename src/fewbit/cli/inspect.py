@@ -120,9 +120,13 @@ def _show(found: Inspection, memory: Memory | None) -> None:
     out.print()
     head = ["layers", "", "scheme", "layout", "decode", "prefill", "on disk", "packed"]
     out.print(table(head, map(_row, found.lines), right=("", "on disk", "packed")))
+    refused: dict[str, list[str]] = {}
     for line in found.lines:
         if line.refusal:
-            out.print(Text.assemble((f"{line.kind} has no kernel: ", "red"), line.refusal))
+            refused.setdefault(line.refusal, []).append(line.kind)
+    for refusal, kinds in refused.items():
+        out.print(Text.assemble((f"no kernel for {', '.join(kinds)}: ", "red"), refusal))
+    for line in found.lines:
         if line.note:
             out.print(Text(f"{line.kind}: {line.note}", "dim"))
     out.print()

@@ -13,12 +13,14 @@ from fewbit.engine.runner import Runner
 from fewbit.engine.sequence import pages_for
 from fewbit.engine.size import Size, size_cache
 from fewbit.formats import open_checkpoint
-from fewbit.kernels.backend import open_backend
-from fewbit.loader import LoadOptions, load_model, prepare
+from fewbit.formats.checkpoint import Checkpoint
+from fewbit.kernels.backend import Backend, open_backend
+from fewbit.loader import LoadOptions, Prepared, load_model, prepare
 from fewbit.loader.memory import Capacity, check_memory, estimate, kv_bytes_per_page
 from fewbit.platforms.linux.memory import read_memory
 from fewbit.platforms.x86.detect import detect
-from fewbit.spec.refusal import CheckpointError, FewbitError
+from fewbit.spec.cell import Platform
+from fewbit.spec.refusal import CheckpointError, FewbitError, RefusedError
 from fewbit.tokenizer.tokenizer import Tokenizer
 
 Progress = Callable[[int, int], None]
@@ -51,8 +53,7 @@ def load(path: Path, model: ModelConfig, config: EngineConfig, progress: Progres
             )
         tokenizer = Tokenizer(checkpoint.tokenizer)
         platform = detect()
-        backend = open_backend(model.backend, platform, model.threads)
-        prepared = prepare(checkpoint, backend.selector, model.activations)
+        backend, prepared = _choose_backend(checkpoint, platform, model)
         shape = prepared.shape
         small = Capacity(config.batch_tokens, config.max_sequences, 0, 0)
         bare = estimate(prepared.linears, prepared.embedding, prepared.spec, shape, backend, small)
@@ -89,7 +90,8 @@ def load(path: Path, model: ModelConfig, config: EngineConfig, progress: Progres
     )
     engine = EngineThread(runner, limits, runner.claim_thread)
     engine.start()
-    return Loaded(engine, tokenizer, _facts(limits, size, page_bytes, loaded.need.weights, platform.name))
+    on = f"{platform.name}, reference backend (slow)" if backend.name == "reference" else platform.name
+    return Loaded(engine, tokenizer, _facts(limits, size, page_bytes, loaded.need.weights, on))
 
 
 def _facts(
@@ -103,3 +105,17 @@ def _facts(
         ("cache", f"{format_bytes(limits.pages * page_bytes)} for {tokens} tokens ({size.why})"),
         ("at once", f"{limits.max_sequences} sequences, {limits.max_waiting} more may wait"),
     ]
+
+
+def _choose_backend(
+    checkpoint: Checkpoint, platform: Platform, model: ModelConfig
+) -> tuple[Backend, Prepared]:
+    """The backend asked for; with --allow-reference, the reference backend where no other runs some layer."""
+    backend = open_backend(model.backend, platform, model.threads)
+    try:
+        return backend, prepare(checkpoint, backend.selector, model.activations)
+    except RefusedError:
+        if model.backend != "auto" or not model.allow_reference:
+            raise
+    backend = open_backend("reference", platform, model.threads)
+    return backend, prepare(checkpoint, backend.selector, model.activations)
