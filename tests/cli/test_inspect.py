@@ -157,7 +157,9 @@ def test_a_checkpoint_of_a_hundred_gigabytes_takes_no_longer(fewbit_cli: Run, tm
     seconds = time.monotonic() - start
     assert done.returncode == 0, done.stderr
     assert read(done)["memory"]["weights_bytes"] > 100e9
-    assert seconds < 10, f"{seconds:.1f} s"  # 2 s on an idle machine; the test run shares its cores
+    assert seconds < 60, (
+        f"{seconds:.1f} s"
+    )  # reading 100 GB would take longer; an idle machine needs under 2 s
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])
