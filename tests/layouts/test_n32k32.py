@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from fewbit import layouts
+from fewbit.kernels.cpu.backend import CpuBackend
 from fewbit.layouts.n32k32.reference import pack, unpack
+from fewbit.platforms.x86.detect import detect
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.affine.scheme import I4G32, I8G32, U4G32O, U5G32O
 from fewbit.schemes.arrays import array_dtype
@@ -14,7 +16,6 @@ from fewbit.schemes.plain.scheme import BF16
 from fewbit.spec import dtype
 from fewbit.spec.granularity import CHANNEL
 from fewbit.spec.layout import Layout
-from fewbit.spec.refusal import FewbitError
 from fewbit.spec.scheme import QuantTensor, Scheme
 
 
@@ -125,18 +126,8 @@ def test_what_a_layout_does_not_hold_is_refused() -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES.values(), ids=str)
 def test_the_library_packs_the_same_bytes(scheme: Scheme) -> None:
-    library = pytest.importorskip(
-        "fewbit.kernels.cpu.library", reason="the kernel library's loader is absent"
-    )
-    backend_module = pytest.importorskip("fewbit.kernels.cpu.backend")
-    detect = pytest.importorskip("fewbit.platforms.x86.detect").detect
-    try:
-        library.load()
-        backend = backend_module.CpuBackend(detect(), 1)
-        layout = layout_of(scheme)
-        backend.packer(layout, 32, layout.block_k)
-    except FewbitError as error:
-        pytest.skip(f"the kernel library cannot pack {scheme}: {error}")
+    backend = CpuBackend(detect(), 1)
+    layout = layout_of(scheme)
     for n, k in ((1, layout.block_k), (70, 2 * layout.block_k), (64, 3 * layout.block_k)):
         tensor = any_tensor(scheme, n, k)
         packer = backend.packer(layout, n, k)

@@ -28,15 +28,15 @@ def test_no_control_groups(tmp_path: Path) -> None:
 def test_version_2_takes_the_tightest_of_all_ancestors(tmp_path: Path) -> None:
     root = v2(
         tmp_path,
-        "/pod/work",
+        "/pod/job",
         {
             "pod/cpu.max": "250000 100000",
             "pod/memory.max": str(8 * GIB),
             "pod/memory.current": str(3 * GIB),
             "pod/memory.stat": f"anon {GIB}\ninactive_file {GIB}",
-            "pod/work/cpu.max": "max 100000",
-            "pod/work/memory.max": "max",
-            "pod/work/cpuset.cpus.effective": "4-7,20-23",
+            "pod/job/cpu.max": "max 100000",
+            "pod/job/memory.max": "max",
+            "pod/job/cpuset.cpus.effective": "4-7,20-23",
         },
     )
     limits = read_limits(root)

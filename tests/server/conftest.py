@@ -88,14 +88,11 @@ def server(start: Callable[..., Running]) -> Running:
 def demo_server() -> Iterator[Running]:
     """The real engine with the demo model, and a cache of 10 pages for 4 sequences of up to 8."""
     from fewbit.config import EngineConfig, ModelConfig
-    from fewbit.demo import DemoModelError, demo_path
+    from fewbit.demo import demo_path
     from fewbit.engine.load import load
     from fewbit.server.engine_client import EngineClient
 
-    try:
-        path = demo_path()
-    except DemoModelError as error:
-        pytest.skip(str(error))
+    path = demo_path()
     loaded = load(
         path,
         ModelConfig(),
