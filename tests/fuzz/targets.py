@@ -19,6 +19,7 @@ from fewbit.spec.dtype import F16, U4
 from fewbit.spec.granularity import group
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import Scheme
+from tests.formats.aqlm.fixture import tiny_aqlm
 from tests.formats.auto_round.fixture import tiny_auto_round
 from tests.formats.awq.fixture import tiny_awq
 from tests.formats.bitsandbytes.fixture import tiny_bitsandbytes
@@ -174,6 +175,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "w8a8": tiny_w8a8,
     "mxfp4": tiny_mxfp4,
     "qqq": write_qqq,
+    "aqlm": tiny_aqlm,
 }
 
 TARGETS: dict[str, Callable[[Path, bytes], bool]] = {

@@ -50,6 +50,9 @@ FORMATS: dict[str, FormatInfo] = {
     ),
     "mxfp4": FormatInfo("fewbit.formats.mxfp4", "MXFP4 of gpt-oss: stacked experts"),
     "w8a8": FormatInfo("fewbit.formats.w8a8", "w8a8_int8, w8a8_fp8, blockwise_int8"),
+    "aqlm": FormatInfo(
+        "fewbit.formats.aqlm", "AQLM: additive codebooks of up to 16 bits for runs and tiles of weights"
+    ),
     "qqq": FormatInfo(
         "fewbit.formats.qqq", "QQQ of GPTQModel: 4-bit codes for 8-bit activations, groups of 128"
     ),

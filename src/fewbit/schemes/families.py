@@ -13,12 +13,14 @@ FAMILIES: dict[str, str] = {
         name: "fewbit.schemes.iq.reference"
         for name in ("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s")
     },
+    "aqlm": "fewbit.schemes.vector.reference",
 }
-"""Scheme.family to module, `"iq2_xxs": "fewbit.schemes.iq.reference"`."""
+"""Scheme.family to module. A family with sizes is named by what stands before the first "_": aqlm_2x8g8 is of aqlm."""
 
 
 def dequantizer(family: str) -> Callable[[QuantTensor], Array]:
-    if family not in FAMILIES:
-        raise ValueError(f"no reference for scheme family {family!r}; known: {', '.join(FAMILIES) or 'none'}")
-    found: Callable[[QuantTensor], Array] = import_module(FAMILIES[family]).dequantize
+    module = FAMILIES.get(family) or FAMILIES.get(family.partition("_")[0])
+    if module is None:
+        raise ValueError(f"no reference for scheme family {family!r}; known: {', '.join(FAMILIES)}")
+    found: Callable[[QuantTensor], Array] = import_module(module).dequantize
     return found
