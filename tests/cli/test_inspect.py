@@ -81,7 +81,10 @@ def test_mixed_schemes_are_lines_of_their_own(fewbit_cli: Run, tmp_path: Path) -
         tensors[name] = others[name]
     done = fewbit_cli("inspect", write_gguf(tmp_path / "mixed.gguf", metadata, tensors), "--json")
     assert done.returncode == 0, done.stderr
-    told = [(line["kind"], line["scheme"], len(line["names"])) for line in read(done)["layers"]]
+    found = read(done)
+    told = [(line["kind"], line["scheme"], len(line["names"])) for line in found["layers"]]
+    why = "q_proj, k_proj and v_proj stay apart: u4g32o (scales f16) and i8g32 (scales f16)"
+    assert found["apart"] == {why: ["model.layers.1.self_attn.qkv_proj"]}
     assert told[:6] == [
         ("qkv", "u4g32o", 2),  # all of layer 0, and q and k of layer 1
         ("o", "u4g32o", 2),

@@ -44,8 +44,12 @@ class ArrayCheckpoint:
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> QuantTensor:
         tensor = self.held[name]
-        parts = {role: part[start:stop] for role, part in tensor.parts.items()}
+        stop = tensor.shape[0] if stop is None else stop
+        parts = {role: _rows(role, part, tensor, start, stop) for role, part in tensor.parts.items()}
         return QuantTensor(tensor.scheme, parts["codes"].shape, parts)
+
+    def read_auxiliary(self, name: str) -> np.ndarray:
+        raise AssertionError(f"{name}: an array checkpoint has no auxiliary tensors")
 
     def close(self) -> None:
         pass
@@ -54,6 +58,17 @@ class ArrayCheckpoint:
         """The same numbers, all plain f32."""
         held = {name: quantize(dequantize(tensor), PLAIN) for name, tensor in self.held.items()}
         return ArrayCheckpoint(self.model_type, self.config, held)
+
+
+def _rows(role: str, part: np.ndarray, tensor: QuantTensor, start: int, stop: int) -> np.ndarray:
+    """A part of the whole tensor is the same for all rows; 2-D blocks are cut at their own multiples."""
+    scheme = tensor.scheme
+    if role in ("global_scale", "codebook", "group_index") or (
+        role != "codes" and scheme.granularity.sharing == "tensor"
+    ):
+        return part
+    step = scheme.block_n if role != "codes" else 1
+    return part[start // step : -(-stop // step)]
 
 
 def checkpoint_of(model: Any, schemes: Mapping[str, Scheme] | None = None) -> ArrayCheckpoint:

@@ -129,6 +129,8 @@ def _show(found: Inspection, memory: Memory | None) -> None:
     for line in found.lines:
         if line.note:
             out.print(Text(f"{line.kind}: {line.note}", "dim"))
+    for why, names in found.apart.items():
+        out.print(Text(f"{_pattern(names)}: {why}", "dim"))
     out.print()
     out.print(facts([_others(found), *_coverage(found), *_unquantized(found), *_memory(found, memory)]))
 
@@ -225,6 +227,7 @@ def _as_json(found: Inspection, memory: Memory | None, causes: list[str]) -> dic
         },
         "unquantized": {rule: list(names) for rule, names in found.why_plain.items()},
         "unused": dict(found.unused),
+        "apart": {why: list(names) for why, names in found.apart.items()},
         "context_tokens": found.context,
         "concurrency": found.capacity.max_sequences,
         "memory": need

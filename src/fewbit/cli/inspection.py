@@ -61,6 +61,7 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """`others`: the ops without weights, with their kernels. `why_plain`: tensors held unquantized, by the rule that says so.
+    `apart`: merged projections held in several matrices, by the reason.
     `need` is None when some layer has no kernel.
     """
 
@@ -71,6 +72,7 @@ class Inspection:
     others: Mapping[str, KernelRow]
     why_plain: Mapping[str, tuple[str, ...]]
     unused: Mapping[str, str]
+    apart: Mapping[str, tuple[str, ...]]
     need: MemoryNeed | None
     capacity: Capacity
     context: int
@@ -109,9 +111,7 @@ def inspect_checkpoint(
     pages = -(-context // PAGE_TOKENS)
     capacity = Capacity(max(batch_tokens, concurrency), concurrency, concurrency * pages + 1, pages)
 
-    survey = Survey(
-        checkpoint.tensors, Selector(platform, backend), activations, concurrency, capacity.max_rows
-    )
+    survey = Survey(checkpoint, Selector(platform, backend), activations, concurrency, capacity.max_rows)
     for linear in spec.linears:
         survey.linear(linear)
     embedding = survey.embedding(spec.embedding)
@@ -129,6 +129,7 @@ def inspect_checkpoint(
         survey.others,
         _why_plain(spec, checkpoint.tensors),
         unused,
+        {why: tuple(names) for why, names in survey.apart.items()},
         need,
         capacity,
         context,
@@ -140,24 +141,26 @@ class Survey:
 
     def __init__(
         self,
-        tensors: Mapping[str, TensorInfo],
+        checkpoint: Checkpoint,
         selector: Selector,
         activations: str,
         decode_m: int,
         prefill_m: int,
     ) -> None:
-        self.tensors, self.selector, self.activations = tensors, selector, activations
+        self.checkpoint, self.selector, self.activations = checkpoint, selector, activations
+        self.tensors = checkpoint.tensors
         self.decode_m, self.prefill_m = decode_m, prefill_m
-        self.schemes = {name: info.scheme for name, info in tensors.items()}
+        self.schemes = {name: info.scheme for name, info in self.tensors.items()}
         self.lines: dict[tuple[object, ...], Line] = {}
         self.methods: list[LinearMethod] = []
         self.others: dict[str, KernelRow] = {}
+        self.apart: dict[str, list[str]] = {}
 
     def linear(self, spec: LinearSpec) -> None:
         component = "head" if spec.kind == "head" else "trunk"
         infos = [self.tensors[weight.name] for weight in spec.weights]
         try:
-            method = choose_linear(spec, self.schemes, self.selector, self.activations)
+            method = choose_linear(spec, self.checkpoint, self.selector, self.activations)
             for block in method.blocks:
                 self.selector.choose("pack", block.scheme.name, (("k", block.k),), block.choice.layout)
         except RefusedError as refused:
@@ -168,6 +171,8 @@ class Survey:
             line.quantized = any(not info.scheme.is_plain for info in infos)
             return
         self.methods.append(method)
+        for why in method.apart:
+            self.apart.setdefault(why, []).append(spec.name)
         for block in method.blocks:
             line = self._line(
                 spec.kind, component, block.scheme.name, block.choice, note="; ".join(method.notes)

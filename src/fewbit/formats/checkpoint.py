@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from fewbit.schemes.arrays import Array
 from fewbit.spec.layer_quant import NO_LAYER_QUANT, LayerQuant
 from fewbit.spec.scheme import QuantTensor, Scheme
 
@@ -68,4 +69,8 @@ class Checkpoint(Protocol):
     @property
     def tokenizer(self) -> TokenizerFiles | None: ...
     def read(self, name: str, start: int = 0, stop: int | None = None) -> QuantTensor: ...
+    def read_auxiliary(self, name: str) -> Array:
+        """f32 of a tensor that a LayerQuant names."""
+        ...
+
     def close(self) -> None: ...

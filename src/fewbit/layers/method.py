@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
-from types import MappingProxyType
 
+from fewbit.formats.checkpoint import Checkpoint
 from fewbit.kernels.selector import Selector
+from fewbit.layers.merge import Run, split_runs
 from fewbit.layers.spec import EmbeddingSpec, LinearSpec, TensorSpec
 from fewbit.spec.cell import Cell, Choice
-from fewbit.spec.layer_quant import NO_LAYER_QUANT, LayerQuant
+from fewbit.spec.layer_quant import LayerQuant
 from fewbit.spec.refusal import Refusal, RefusedError
 from fewbit.spec.scheme import Scheme
-
-NO_LAYERS: Mapping[str, LayerQuant] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Neighbouring weights of one scheme, packed as one matrix [n, k]; `biases` as in the spec, one per weight."""
+    """Neighbouring weights packed as one matrix [n, k] of `scheme`; `biases` as in the spec, one per weight."""
 
     weights: tuple[TensorSpec, ...]
     biases: tuple[TensorSpec | None, ...]
@@ -31,11 +29,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class LinearMethod:
-    """`blocks` lie side by side in y: one when all weights agree. `notes` says where a wish was not granted, and why."""
+    """`blocks` lie side by side in y: one when all weights agree, else `apart` says why they do not.
+    `notes` says where a wish was not granted, and why."""
 
     spec: LinearSpec
     blocks: tuple[Block, ...]
     notes: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,42 +48,44 @@ class EmbeddingMethod:
 
 
 def choose_linear(
-    spec: LinearSpec,
-    schemes: Mapping[str, Scheme],
-    selector: Selector,
-    activations: str = "auto",
-    layers: Mapping[str, LayerQuant] = NO_LAYERS,
+    spec: LinearSpec, checkpoint: Checkpoint, selector: Selector, activations: str = "auto"
 ) -> LinearMethod:
-    """Weights of one scheme whose parts belong to rows are merged, others stay side by side; RefusedError names the tensors
-    that nothing serves, or whose layer does what nothing here applies.
+    """Weights that may share a matrix are merged where a kernel serves it; RefusedError names the tensors that nothing serves,
+    or whose layer does what nothing here applies.
 
     With activations "8", a scheme without an 8-bit row keeps 16 bits, and the method's notes say so.
     """
+    infos = {weight.name: checkpoint.tensors[weight.name] for weight in spec.weights}
+    for name, info in infos.items():
+        _refuse_demands(name, info.layer)
+    runs, apart = split_runs(spec, infos, checkpoint.read_auxiliary)
     blocks: list[Block] = []
     notes: list[str] = []
-    for weight in spec.weights:
-        _refuse_demands(weight.name, layers.get(weight.name, NO_LAYER_QUANT))
-    pairs = zip(spec.weights, spec.biases, strict=True)
+    for run in runs:
+        for part, why in _served(run, selector, activations):
+            choice, note = _choose(", ".join(part.names), part.scheme, part.n, part.k, selector, activations)
+            blocks.append(Block(part.weights, part.biases, part.scheme, part.n, part.k, choice))
+            notes += [note] if note else []
+            apart += [why] if why else []
+    return LinearMethod(spec, tuple(blocks), tuple(dict.fromkeys(notes)), tuple(dict.fromkeys(apart)))
 
-    def together(pair: tuple[TensorSpec, TensorSpec | None]) -> tuple[Scheme, str]:
-        scheme = schemes[pair[0].name]
-        return scheme, "" if scheme.by_rows else pair[0].name
 
-    for (scheme, _), group in groupby(pairs, key=together):
-        weights, biases = zip(*group, strict=True)
-        n = sum(weight.shape[0] for weight in weights)
-        choice, note = _choose(", ".join(w.name for w in weights), scheme, n, spec.k, selector, activations)
-        blocks.append(Block(weights, biases, scheme, n, spec.k, choice))
-        notes += [note] if note else []
-    return LinearMethod(spec, tuple(blocks), tuple(notes))
+def _served(run: Run, selector: Selector, activations: str) -> Iterator[tuple[Run, str]]:
+    """The run; its weights one by one, with the reason, where no kernel serves the scheme that they have together."""
+    try:
+        if run.scheme != run.own:
+            _choose("", run.scheme, run.n, run.k, selector, activations)
+        yield run, ""
+    except RefusedError as refused:
+        why = f"{run.leaves} stay apart: together they are {run.scheme}, and {refused.refusals[0]}"
+        yield from ((single, why) for single in run.singles())
 
 
 def _refuse_demands(name: str, layer: LayerQuant) -> None:
     """What a layer does beside multiplying must be applied, and no method here does that yet."""
     for field, tensor in layer.demands():
-        hint = (
-            f"the layer's result depends on the tensor {tensor!r}; fold it into the weights before converting"
-        )
+        leaf = tensor.rpartition(".")[2]
+        hint = f"the layer's result depends on its {leaf!r}; fold that into the weights before converting"
         raise RefusedError(name, (Refusal("layer quantization", field, (), hint),))
 
 

@@ -59,8 +59,7 @@ def prepare(checkpoint: Checkpoint, selector: Selector, activations: str = "auto
     spec = module.describe(config)
     explained = check_headers(spec, checkpoint)
     schemes = {name: info.scheme for name, info in checkpoint.tensors.items()}
-    layers = {name: info.layer for name, info in checkpoint.tensors.items()}
-    linears = tuple(choose_linear(linear, schemes, selector, activations, layers) for linear in spec.linears)
+    linears = tuple(choose_linear(linear, checkpoint, selector, activations) for linear in spec.linears)
     head = next((method for method in linears if method.spec.name == spec.embedding.tied_to), None)
     embedding = choose_embedding(spec.embedding, schemes, selector, head)
     return Prepared(config, spec, module.shape(config), linears, embedding, explained)

@@ -17,6 +17,7 @@ from fewbit.layers.linear import Linear, LinearBlock
 from fewbit.layers.method import Block, EmbeddingMethod, LinearMethod
 from fewbit.layers.spec import TensorSpec
 from fewbit.schemes.reference import dequantize
+from fewbit.schemes.stack import stack
 from fewbit.spec.buffer import Buffer
 from fewbit.spec.dtype import F32
 from fewbit.spec.layout import PackedTensor
@@ -67,10 +68,13 @@ class Stream:
         step = max(PIECE_BYTES // max(block.k * max(block.scheme.codes.bits, 8) // 8, 1) // cut, 1) * cut
         for start in range(0, block.n, step):
             packer.add(
-                _join([self._read(*part) for part in _rows(block.weights, start, min(start + step, block.n))])
+                stack(
+                    [self._read(*part) for part in _rows(block.weights, start, min(start + step, block.n))],
+                    block.scheme,
+                )
             )
         for weight in block.weights:
-            self.consumed[weight.name] = block.scheme
+            self.consumed[weight.name] = self.checkpoint.tensors[weight.name].scheme
         return packer.finish()
 
     def _bias(self, block: Block) -> Buffer | None:
@@ -105,11 +109,3 @@ def _rows(weights: tuple[TensorSpec, ...], start: int, stop: int) -> Iterator[tu
         if low < high:
             yield weight, low, high
         base += weight.shape[0]
-
-
-def _join(pieces: list[QuantTensor]) -> QuantTensor:
-    if len(pieces) == 1:
-        return pieces[0]
-    parts = {role: np.concatenate([piece.parts[role] for piece in pieces]) for role in pieces[0].parts}
-    rows = sum(piece.shape[0] for piece in pieces)
-    return QuantTensor(pieces[0].scheme, (rows, pieces[0].shape[1]), parts)

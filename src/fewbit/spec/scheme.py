@@ -20,13 +20,13 @@ file's own form is kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from fewbit.spec.dtype import I32 as INDEX
 from fewbit.spec.dtype import U1, DType
-from fewbit.spec.granularity import NONE, Granularity
+from fewbit.spec.granularity import CHANNEL, NONE, Granularity
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +111,22 @@ class Scheme:
         """Rows can be cut at multiples of this only."""
         return max(self.granularity.n, self.row_block, 1)
 
-    @property
-    def by_rows(self) -> bool:
-        """Every part belongs to rows, so that weights laid below one another keep their parts."""
-        shared = (
-            self.granularity.sharing == "tensor" or self.global_scale or self.codebook or self.group_index
-        )
-        return (
-            not shared and self.block_n == 1 and all(spec.dims[0] == ("n", 1) for spec in self.family_parts)
-        )
+    def stacked(self, k: int) -> Scheme | None:
+        """The scheme of weights [*, k] of this one laid below one another (each but the last a multiple of `block_n` rows):
+        a scale of the tensor becomes one a row, a global scale the super scale of each row, so that no weight's own is lost.
+        None where some part cannot be had by row: a codebook, a group index, whatever a family shares.
+        """
+        if self.family:
+            by_row = all(spec.dims[0] == ("n", self.row_block) for spec in self.family_parts)
+            return self if by_row else None
+        if self.codebook or self.group_index:
+            return None
+        if self.global_scale:
+            grouped = self.granularity.sharing == "group" and not self.super_scale and k > 0
+            if not grouped or self.offset or k % self.granularity.k:
+                return None
+            return replace(self, global_scale=None, super_scale=self.global_scale, super_block=k)
+        return replace(self, granularity=CHANNEL) if self.granularity.sharing == "tensor" else self
 
     def part_shapes(self, n: int, k: int) -> dict[str, tuple[int, ...]]:
         """Canonical shape of every part of an n x k weight, by role."""

@@ -128,6 +128,11 @@ class GgufCheckpoint:
         """Built on first use: the text of a large vocabulary takes part of a second."""
         return build_tokenizer(self._reader)
 
+    def read_auxiliary(self, name: str) -> Array:
+        raise CheckpointError(
+            f"{self.path}: has no tensor {name!r} beside its weights; GGUF has none of the kind"
+        )
+
     def close(self) -> None:
         for file in self._files:
             file.close()
