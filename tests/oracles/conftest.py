@@ -9,15 +9,14 @@ import pytest
 
 from fewbit.kernels.backend import Backend, open_backend
 from fewbit.platforms.x86.detect import detect
-from tests.oracles.oracle import Oracle, find_oracles
+from tests.oracles.oracle import Oracle
+from tests.oracles.store import Store
 
 
 @pytest.fixture(scope="session")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Oracle]:
-    if find_oracles() is None:
-        pytest.skip("the stored checkpoints are not here: set FEWBIT_ORACLES to their folder")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Store, str], Oracle]:
     scratch = tmp_path_factory.mktemp("oracles")
-    return cache(lambda name: Oracle.open(name, scratch))
+    return cache(lambda store, name: Oracle.open(store, name, scratch))
 
 
 @pytest.fixture(scope="session")

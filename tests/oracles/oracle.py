@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,28 +12,13 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file
 
-from fewbit import env
 from fewbit.formats import open_checkpoint
 from fewbit.schemes.arrays import round_bf16, widen_bf16
 from fewbit.schemes.reference import dequantize
-from tests.conftest import ROOT
 from tests.formats.gguf.fixture import to_disk_rows
+from tests.oracles.store import Store
 
 NOT_THE_TOOLS = ("reference.safetensors", "oracle.json")
-
-
-def find_oracles() -> Path | None:
-    """The folder of the stored checkpoints, None when it is not there."""
-    folder = env.ORACLES.get() or ROOT.parent / "shared" / "oracles"
-    return folder if (folder / "manifest.json").is_file() else None
-
-
-def manifest() -> dict[str, dict[str, Any]]:
-    folder = find_oracles()
-    if folder is None:
-        return {}
-    entries = json.loads((folder / "manifest.json").read_text())["checkpoints"]
-    return {entry["name"]: entry for entry in entries}
 
 
 @dataclass
@@ -47,12 +31,15 @@ class Oracle:
     stored: Path
 
     @staticmethod
-    def open(name: str, scratch: Path) -> Oracle:
-        found = find_oracles()
-        assert found is not None
-        stored = found / "checkpoints" / name
-        shutil.copytree(stored, scratch / name, ignore=shutil.ignore_patterns(*NOT_THE_TOOLS))
-        return Oracle(name, manifest()[name], scratch / name, stored)
+    def open(store: Store, name: str, scratch: Path) -> Oracle:
+        stored, folder = store.checkpoint(name), scratch / store.name / name
+        shutil.copytree(stored, folder, ignore=shutil.ignore_patterns(*NOT_THE_TOOLS))
+        return Oracle(name, store.entries()[name], folder, stored)
+
+    @property
+    def is_cut(self) -> bool:
+        """Some modules of a checkpoint only: not a model."""
+        return bool(self.entry.get("cut"))
 
     @cached_property
     def checkpoint(self) -> Any:
@@ -126,10 +113,19 @@ class Oracle:
         """Ours and theirs of the rows that the reference holds."""
         if f"weight.{name}" in self.reference:
             return weight, self.reference[f"weight.{name}"].reshape(weight.shape)
-        weight = weight.reshape(-1, weight.shape[-1])
-        n = len(weight)
-        rows = sorted({0, 1, n // 3, n // 2, n - 2, n - 1})
-        return weight[rows], self.reference[f"weight_rows.{name}"]
+        return sampled_rows(weight), self.reference[f"weight_rows.{name}"]
+
+    def reference_rows(self, name: str) -> np.ndarray:
+        """The sampled rows of the tool's weight."""
+        stored = self.reference.get(f"weight_rows.{name}")
+        return sampled_rows(self.reference[f"weight.{name}"]) if stored is None else stored
+
+
+def sampled_rows(weight: np.ndarray) -> np.ndarray:
+    """The rows that a reference holds of a weight that is too large to keep; stacked experts count as more rows."""
+    weight = weight.reshape(-1, weight.shape[-1])
+    n = len(weight)
+    return weight[sorted({0, 1, n // 3, n // 2, n - 2, n - 1})]
 
 
 def rounded(weight: np.ndarray, how: Any) -> np.ndarray:

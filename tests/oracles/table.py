@@ -1,4 +1,4 @@
-"""One line a checkpoint: what is compared, and how closely. A checkpoint that no format reads yet stands in TODO, and nowhere else.
+"""One line a checkpoint: what is compared, and how closely.
 
 weights   "exact"  bit-equal to the tool's, whole (sha256)
           "f16"    the tool dequantizes in float16: our f32 rounded to float16 is bit-equal, whole
@@ -142,11 +142,11 @@ CHECKS: dict[str, Check] = {
     **{f"gguf-{kind}": GGUF for kind in ("iq4_nl", "iq4_xs", "mxfp4", "nvfp4", "tq1_0", "tq2_0")},
 }  # fmt: skip
 
+KEPT_WHOLE = frozenset({"gguf-q2_k", "mlx-q2-g128", "gptq-w2-g32-asym", "ct-w2a16-pack", "mo-int4-awq"})
+"""Checkpoints whose files all lie in the subset of a clone, with their logits."""
+
+NO_REFERENCE = "base-llama"
+"""Not quantized: its weights are compared with nothing but themselves, through the logits."""
+
 REFUSED: dict[str, str] = {"hqq-native-w4-g64": "pickle"}
 """Checkpoints that are never opened, with a word of the reason."""
-
-_TODO = """
-
-"""
-TODO = frozenset(_TODO.split())
-"""Checkpoints of formats that are still to come: a line each, moved to CHECKS with its format."""

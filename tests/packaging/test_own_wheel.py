@@ -41,6 +41,12 @@ def test_every_source_is_in_it_and_no_cpp(root, unpacked):
     assert found == wanted
 
 
+def test_nothing_lies_beside_the_package(unpacked):
+    """No tests, and none of their checkpoints."""
+    version = next(unpacked.glob("*.dist-info")).name
+    assert {p.name for p in unpacked.iterdir()} == {"fewbit", version}
+
+
 def test_the_library_needs_libc_and_its_parts_alone(unpacked):
     needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic(unpacked / LIBRARY, "--dynamic")))
     assert "libc.so.6" in needed
