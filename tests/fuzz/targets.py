@@ -14,6 +14,7 @@ from fewbit.formats.awq import config as awq
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.gptq.config import Settings
+from fewbit.formats.hqq.config import Settings as HqqSettings
 from fewbit.formats.mlx.config import Settings as MlxSettings
 from fewbit.spec.dtype import F16, U4
 from fewbit.spec.granularity import group
@@ -27,6 +28,7 @@ from tests.formats.compressed_tensors.fixture import tiny_compressed
 from tests.formats.fp8.fixture import tiny_fp8
 from tests.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from tests.formats.gptq.fixture import tiny_gptq
+from tests.formats.hqq.fixture import tiny_hqq
 from tests.formats.mlx.fixture import tiny_mlx
 from tests.formats.modelopt.fixture import tiny_modelopt
 from tests.formats.modelslim.fixture import tiny_modelslim
@@ -113,6 +115,10 @@ def write_mlx(folder: Path, **changes: int) -> Path:
     return tiny_mlx(folder, MlxSettings(4, 32), **changes)
 
 
+def write_hqq(folder: Path, **changes: int) -> Path:
+    return tiny_hqq(folder, HqqSettings(3, 32), **changes)
+
+
 def write_qqq(folder: Path, **changes: int) -> Path:
     return tiny_qqq(folder, **{**changes, **SIZES})
 
@@ -176,6 +182,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "mxfp4": tiny_mxfp4,
     "qqq": write_qqq,
     "aqlm": tiny_aqlm,
+    "hqq": write_hqq,
 }
 
 TARGETS: dict[str, Callable[[Path, bytes], bool]] = {

@@ -56,4 +56,5 @@ FORMATS: dict[str, FormatInfo] = {
     "qqq": FormatInfo(
         "fewbit.formats.qqq", "QQQ of GPTQModel: 4-bit codes for 8-bit activations, groups of 128"
     ),
+    "hqq": FormatInfo("fewbit.formats.hqq", "HQQ in safetensors: 1 to 8 bits, groups along either axis"),
 }
