@@ -111,6 +111,6 @@ def test_a_layer_that_does_more_is_refused_by_name(tmp_path: Path) -> None:
     )
     with pytest.raises(
         RefusedError,
-        match=r"down_proj.weight: layer quantization pre_scale is not supported; .*'x.pre_quant_scale'",
+        match=r"down_proj.weight: layer quantization pre_scale is not supported; .*'pre_quant_scale'",
     ):
         load_model(checkpoint, open_backend("reference", detect()))
