@@ -6,6 +6,7 @@ from fewbit.formats.compressed_tensors.config import Args
 from fewbit.formats.folder.parts import Blocked, Part, Rows, Shared
 from fewbit.formats.folder.resolve import Module
 from fewbit.formats.folder.safetensors import DiskTensor
+from fewbit.formats.folder.scales import check_border
 from fewbit.spec.granularity import CHANNEL, TENSOR, Granularity, block, group
 
 FLOATS = ("BF16", "F16", "F32")
@@ -35,6 +36,7 @@ def scale_part(module: Module, scale: DiskTensor, granularity: Granularity, n: i
         case "channel" if scale.shape in ((n,), (n, 1)):
             return Rows(scale, (1,))
         case "block" if scale.shape == expected:
+            check_border(module, n, granularity.n)
             return Blocked(scale, granularity.n)
         case "group" if scale.shape == expected:
             return Rows(scale)

@@ -16,6 +16,7 @@ from fewbit.formats.compressed_tensors.proofs import is_order, no_zero_point
 from fewbit.formats.compressed_tensors.scales import FLOATS, granularity_of, scale_part
 from fewbit.formats.folder.parts import PackedRows, Part, Rows, Shared
 from fewbit.formats.folder.resolve import Explained, Module
+from fewbit.formats.folder.safetensors import DiskTensor
 from fewbit.spec.dtype import E2M1, E4M3, E8M0, F32, I8, DType, dtype
 from fewbit.spec.granularity import group
 from fewbit.spec.scheme import Scheme
@@ -55,13 +56,7 @@ def _packed(module: Module, args: Args, rule: str) -> Weight:
     if args.is_float:
         module.fail(f"is pack-quantized, but {rule} says type float; the config does not fit the tensors")
     bits, packed = args.bits, module.need("weight_packed", rule, "I32", "U32")
-    stated = module.need("weight_shape", rule, "I64", "I32", shape=(2,))
-    n, k = (int(extent) for extent in stated.whole())
-    if n <= 0 or not 0 < k < 1 << 40 or packed.shape != (n, -(-k * bits // 32)):
-        module.wrong(
-            packed, f"words of {bits}-bit codes of the weight [{n}, {k}] that {stated.name!r} states"
-        )
-    explained = [Explained(stated, "states the shape that the packed weight has")]
+    n, k, explained = _shape_of(module, packed, bits, rule)
     granularity = granularity_of(module, args, n, k)
     scale = module.need("weight_scale", rule, *FLOATS)
     parts: dict[str, Part] = {
@@ -92,6 +87,21 @@ def _packed(module: Module, args: Args, rule: str) -> Weight:
             explained.append(Explained(index, "every column lies in the group of its position"))
         scheme = replace(scheme, group_index=ordered)
     return Weight(scheme, (n, k), parts, tuple(explained))
+
+
+def _shape_of(module: Module, packed: DiskTensor, bits: int, rule: str) -> tuple[int, int, list[Explained]]:
+    """As `weight_shape` states it; of a stacked expert, which has none, as many columns as fill its words."""
+    if module.stack and "weight_shape" not in module.leaves:
+        if len(packed.shape) != 2 or packed.shape[1] * 32 % bits:
+            module.wrong(packed, f"rows of words that {bits}-bit codes fill")
+        return packed.shape[0], packed.shape[1] * 32 // bits, []
+    stated = module.need("weight_shape", rule, "I64", "I32", shape=(2,))
+    n, k = (int(extent) for extent in stated.whole())
+    if n <= 0 or not 0 < k < 1 << 40 or packed.shape != (n, -(-k * bits // 32)):
+        module.wrong(
+            packed, f"words of {bits}-bit codes of the weight [{n}, {k}] that {stated.name!r} states"
+        )
+    return n, k, [Explained(stated, "states the shape that the packed weight has")]
 
 
 def _bytes(module: Module, args: Args, rule: str, scale_type: DType | None = None) -> Weight:

@@ -11,6 +11,7 @@ from fewbit.formats.finite import check_finite
 from fewbit.formats.folder.config import Reader, read_config
 from fewbit.formats.folder.files import FolderFiles
 from fewbit.formats.folder.resolve import Resolved, Resolver, resolve_all
+from fewbit.formats.folder.stacked import unstack
 from fewbit.formats.folder.tokenizer import read_tokenizer
 from fewbit.schemes.arrays import Array
 from fewbit.schemes.floats.table import widen
@@ -26,7 +27,8 @@ class FolderCheckpoint:
         self._files, self.format, self.path = files, name, files.path
         self.config: Mapping[str, Any] = read_config(Reader(str(files.config_path), files.config))
         self.model_type: str = self.config["model_type"]
-        self._resolution = resolve_all(resolver, files.tensors, name)
+        unstacked = unstack(files.tensors, self.config)
+        self._resolution = resolve_all(resolver, unstacked.tensors, name, unstacked.stack_of)
         self.explained: Mapping[str, str] = self._resolution.explained
         self.unquantized: Mapping[str, str] = self._resolution.unquantized
         self.auxiliary = self._resolution.auxiliary

@@ -5,6 +5,7 @@ Every part gives, for rows [start, stop) of the weight, the array that the schem
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -93,7 +94,9 @@ class PackedRows(_OfOne):
     order: tuple[int, ...] = ()
 
     def read(self, start: int, stop: int) -> Array:
-        codes = unpack_bits(self.tensor.rows(start, stop).reshape(stop - start, -1), self.bits, self.count)
+        rows = self.tensor.rows(start, stop)
+        rows = rows.reshape(stop - start, math.prod(rows.shape[1:]))
+        codes = unpack_bits(rows, self.bits, self.count)
         return apply_sign(from_order(codes, self.order) if self.order else codes, self.bits, self.sign)
 
 

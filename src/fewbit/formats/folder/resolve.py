@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NoReturn, Protocol
 
 from fewbit.formats.folder.parts import Part, Rows
@@ -16,6 +17,8 @@ from fewbit.spec.dtype import DType
 from fewbit.spec.layer_quant import NO_LAYER_QUANT, LayerQuant
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import Scheme
+
+NO_STACKS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,19 @@ Claim = Resolved | Unquantized | Auxiliary | Explained
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module's name and its tensors by leaf. `need` and `fail` make the errors that a format owes its user."""
+    """A module's name and its tensors by leaf. `need` and `fail` make the errors that a format owes its user.
+
+    `stack`: the stored name of the tensor that holds this expert with others, "" where the module has tensors of its own.
+    """
 
     name: str
     leaves: Mapping[str, DiskTensor]
+    stack: str = ""
+
+    @property
+    def is_half(self) -> bool:
+        """The gate or up of a stack of both."""
+        return self.stack.endswith("gate_up_proj")
 
     def fail(self, message: str) -> NoReturn:
         file = next(iter(self.leaves.values())).file.path
@@ -127,10 +139,12 @@ def split_name(name: str) -> tuple[str, str]:
     return module, leaf
 
 
-def resolve_all(resolver: Resolver, disk: Mapping[str, DiskTensor], what: str) -> Resolution:
-    """`what` names the format for errors."""
+def resolve_all(
+    resolver: Resolver, disk: Mapping[str, DiskTensor], what: str, stack_of: Mapping[str, str] = NO_STACKS
+) -> Resolution:
+    """`what` names the format for errors; `stack_of` the stored stacks of modules that were taken out of one."""
     found = Resolution()
-    for module in _modules(resolver, disk):
+    for module in _modules(resolver, disk, stack_of):
         taken: set[str] = set()
         quantized, rule = "", ""
         for claim in resolver.resolve(module):
@@ -180,7 +194,8 @@ def _take_rest(
                 f"{tensor.file.path}: tensor {tensor} is taken by nothing in the format {what}{because}; "
                 "the checkpoint is a variant that is not supported, or broken"
             )
-        _add(found.tensors, tensor.name, plain(tensor, rule or "no rule names it"), module)
+        name = f"{module.name}.{leaf}" if module.stack else tensor.name
+        _add(found.tensors, name, plain(tensor, rule or "no rule names it", name), module)
 
 
 def plain(tensor: DiskTensor, rule: str, name: str = "") -> Resolved:
@@ -194,13 +209,15 @@ def _as_vector(tensor: DiskTensor) -> DiskTensor:
     return DiskTensor(tensor.name, tensor.kind, (1,), tensor.start, tensor.bytes, tensor.file)
 
 
-def _modules(resolver: Resolver, disk: Mapping[str, DiskTensor]) -> Iterator[Module]:
+def _modules(
+    resolver: Resolver, disk: Mapping[str, DiskTensor], stack_of: Mapping[str, str]
+) -> Iterator[Module]:
     grouped: dict[str, dict[str, DiskTensor]] = {}
     for name, tensor in disk.items():
         module, leaf = resolver.split(name)
         grouped.setdefault(module, {})[leaf] = tensor
     for name, leaves in grouped.items():
-        yield Module(name, leaves)
+        yield Module(name, leaves, stack_of.get(name, ""))
 
 
 def _add(

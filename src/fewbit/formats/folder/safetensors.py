@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+import numpy as np
+
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.strict_json import parse
 from fewbit.schemes.arrays import Array, array_dtype
@@ -67,6 +69,8 @@ class DiskTensor:
     def columns(self, start: int, stop: int) -> Array:
         """[rows, stop - start] of a matrix whose type has whole bytes."""
         count, columns = self.shape
+        if start == stop:
+            return np.empty((count, 0), array_dtype(self.dtype))
         size = self.dtype.bits // 8
         raw = self.file.read_columns(
             self.start + start * size, (stop - start) * size, columns * size, count, f"tensor {self.name!r}"

@@ -19,6 +19,7 @@ def scale_by_shape(
 ) -> tuple[Granularity, Part]:
     """One scale for the tensor, one a row, or (with `tile`) one for each block of n x k; any other shape is an error."""
     if tile is not None:
+        check_border(module, n, tile[0])
         rows, columns = -(-n // tile[0]), -(-k // tile[1])
         if scale.shape not in ((rows, columns), (rows, 1, columns, 1)):
             module.wrong(scale, f"shape {[rows, columns]}, one scale for each block of {tile[0]} x {tile[1]}")
@@ -28,6 +29,15 @@ def scale_by_shape(
     if scale.shape not in ((n,), (n, 1)):
         module.wrong(scale, f"one scale for the tensor, or {n} for its rows")
     return CHANNEL, Rows(scale, (1,))
+
+
+def check_border(module: Module, n: int, rows: int) -> None:
+    """The gate and up of a stack have scales of their own: blocks of `rows` that may lie over the border leave that open."""
+    if module.is_half and n % rows and 2 * -(-n // rows) == -(-2 * n // rows):
+        module.fail(
+            f"has {n} rows in the stack {module.stack!r}, no multiple of its blocks of {rows}, so a block may lie over gate and up; "
+            "store the experts one by one"
+        )
 
 
 def scale_of_groups(module: Module, scale: DiskTensor, n: int, k: int, size: int) -> tuple[Granularity, Part]:
