@@ -25,6 +25,7 @@ from tests.formats.auto_round.fixture import tiny_auto_round
 from tests.formats.awq.fixture import tiny_awq
 from tests.formats.bitsandbytes.fixture import tiny_bitsandbytes
 from tests.formats.compressed_tensors.fixture import tiny_compressed
+from tests.formats.folder.stacks import tiny_stacked
 from tests.formats.fp8.fixture import tiny_fp8
 from tests.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from tests.formats.gptq.fixture import tiny_gptq
@@ -183,6 +184,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "qqq": write_qqq,
     "aqlm": tiny_aqlm,
     "hqq": write_hqq,
+    "stacked": tiny_stacked,
 }
 
 TARGETS: dict[str, Callable[[Path, bytes], bool]] = {

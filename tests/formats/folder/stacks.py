@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from fewbit.formats.folder.safetensors import read_header
 from fewbit.formats.folder.writer import DiskArray, write_json, write_weights
 from fewbit.formats.mxfp4.encode import interleave
 from fewbit.schemes.arrays import Array
+from tests.formats.modelopt.fixture import tiny_modelopt
 
 EXPERTS = 3
 Suffix = Callable[[str], str]
@@ -36,7 +38,7 @@ def stack_folder(
     folder: Path, write: Callable[[Path, int], Path], layout: Layout, suffix: Suffix
 ) -> list[Path]:
     """The stacked folder at `folder`; returns those that hold its experts, written by `write(path, seed)`."""
-    parts = [write(folder.parent / f"{folder.name}-{seed}", seed) for seed in range(EXPERTS)]
+    parts = [write(folder / f"expert-{seed}", seed) for seed in range(EXPERTS)]
     held = [_tensors(path) for path in parts]
     stored = {name: array for name, array in held[0].items() if ".mlp." not in name}
     modules = {name.rpartition(".mlp.")[0] for name in held[0] if ".mlp." in name}
@@ -52,7 +54,6 @@ def stack_folder(
             for name, arrays in (("gate_up_proj", both), ("down_proj", [d.array for d in of["down_proj"]])):
                 at = f"{layer}.mlp.experts.{name}{suffix(leaf)}"
                 stored[at] = DiskArray(of["down_proj"][0].kind, _stack(arrays, layout))
-    folder.mkdir()
     write_weights(folder, stored)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).write_bytes((parts[0] / name).read_bytes())
@@ -82,3 +83,13 @@ def _stack(arrays: Iterable[Array], layout: Layout) -> Array:
     return (
         np.ascontiguousarray(stacked.swapaxes(1, 2)) if layout.transposed and stacked.ndim == 3 else stacked
     )
+
+
+def tiny_stacked(folder: Path, **changes: Any) -> Path:
+    """Experts of gpt-oss as ModelOpt stacks them in NVFP4: transposed, gate and up in turn."""
+
+    def write(path: Path, seed: int) -> Path:
+        return tiny_modelopt(path, seed=seed, **changes)
+
+    stack_folder(folder, write, LAYOUTS[2], lambda leaf: "" if leaf == "weight" else f"_{leaf}")
+    return folder
