@@ -51,7 +51,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     "words cut": (put("qweight", lambda w: w[:-1]), "no multiple of its group size"),
     "a vector of words": (put("qweight", lambda w: w.reshape(-1)), "expected a matrix of words"),
     "a tensor too many": (tensors(lambda held: held.update({f"{DOWN}.extra": np.zeros(4, np.int32)})), f"'{DOWN}.extra' (I32 [4]) is taken by nothing"),
-    "a scaled activation": (tensors(lambda held: held.update({"model.layers.0.mlp.act.scales": np.ones(4, np.float16)})), "module 'model.layers.0.mlp.act' holds scales alone"),
+    "a scaled activation": (tensors(lambda held: held.update({"model.layers.0.mlp.act.scales": np.full(4, 2, np.float16)})), "tensor 'model.layers.0.mlp.act.scales' (F16 [4]), expected shape [128]"),
     "plain and packed": (tensors(lambda held: held.update({f"{DOWN}.weight": np.ones((64, 128), np.float16)})), f"module '{DOWN}' is quantized by"),
 }  # fmt: skip
 

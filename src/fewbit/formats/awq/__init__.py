@@ -14,4 +14,4 @@ def declares(files: FolderFiles) -> bool:
 
 
 def resolver(files: FolderFiles) -> AwqResolver:
-    return AwqResolver(read_settings(files))
+    return AwqResolver(read_settings(files), files.tensors)

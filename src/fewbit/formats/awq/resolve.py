@@ -6,8 +6,10 @@ The other versions are in gemv.py and marlin.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
+from fewbit.formats.awq.activation import activation_claim, is_activation, scaled_readers
 from fewbit.formats.awq.config import AwqConfig, Settings
 from fewbit.formats.awq.decode import MiddleZeros
 from fewbit.formats.awq.gemv import gemv, gemv_fast
@@ -15,6 +17,7 @@ from fewbit.formats.awq.marlin import marlin
 from fewbit.formats.folder.packing import AWQ_ORDER
 from fewbit.formats.folder.parts import Columns, PackedAcross, Part
 from fewbit.formats.folder.resolve import Claim, Module, Resolved, Unquantized, split_name
+from fewbit.formats.folder.safetensors import DiskTensor
 from fewbit.spec.dtype import I4, U4, DType
 from fewbit.spec.granularity import CHANNEL, group
 from fewbit.spec.scheme import Scheme
@@ -27,8 +30,9 @@ SIGNS = frozenset({"qweight", "qzeros", "scales"})
 class AwqResolver:
     signs = SIGNS
 
-    def __init__(self, config: AwqConfig) -> None:
-        self.config = config
+    def __init__(self, config: AwqConfig, disk: Mapping[str, DiskTensor]) -> None:
+        self.config, self.disk = config, disk
+        self.scaled = scaled_readers(disk)
 
     def split(self, name: str) -> tuple[str, str]:
         return split_name(name)
@@ -37,21 +41,30 @@ class AwqResolver:
         entry = self.config.plain_by(module.name)
         if entry is not None:
             yield Unquantized(f"modules_to_not_convert {entry!r}")
-        elif module.leaves.keys() == {"scales"}:
-            module.fail(
-                "holds scales alone, so it is an activation that divides by them (AutoAWQ's ScaledActivation), which no "
-                "supported model type has; give a checkpoint quantized without it"
-            )
+        elif is_activation(module):
+            yield from activation_claim(module, self.disk)
         elif SIGNS & module.leaves.keys():
             settings = self.config.settings
             rule = f"the config (version {settings.version}, group_size {settings.group_size})"
-            yield from packed_module(module, settings, rule)
+            for claim in packed_module(module, settings, rule):
+                yield self._scaled(module, claim)
         elif module.plain_weight is not None and len(module.plain_weight.shape) == 2:
             if module.name == "lm_head" and self.config.lm_head:
                 module.fail(
                     f"is plain ({module.plain_weight}), but {self.config.where} says lm_head true; they contradict each other"
                 )
             yield Unquantized("it is stored as a plain float")
+
+    def _scaled(self, module: Module, claim: Claim) -> Claim:
+        """With the scales of its activation, where it has one."""
+        scales = self.scaled.get(module.name)
+        if scales is None or not isinstance(claim, Resolved):
+            return claim
+        if scales.shape != claim.shape[1:]:
+            module.wrong(
+                scales, f"shape {list(claim.shape[1:])}, one scale for each input of {module.name!r}"
+            )
+        return replace(claim, layer=replace(claim.layer, pre_scale=scales.name))
 
 
 def packed_module(module: Module, settings: Settings, rule: str) -> Iterator[Claim]:
