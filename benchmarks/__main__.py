@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from fewbit.demo import resolve_model
 from fewbit.platforms.linux.threads import plan_threads
+from fewbit.source import resolve_model
 from fewbit.spec.refusal import FewbitError
 
 
@@ -26,7 +26,7 @@ def main() -> int:
         each.add_argument("--threads", type=int, default=None)
     options = parser.parse_args()
     try:
-        model = resolve_model(options.model)
+        model = resolve_model(options.model).path
         threads = plan_threads(threads=options.threads).threads
         if options.command == "step":
             from benchmarks import step as measured

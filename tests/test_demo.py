@@ -16,15 +16,10 @@ def test_the_demo_model_is_the_file_it_should_be(demo_model):
     demo.verify(demo_model)
 
 
-def test_other_names_are_paths():
-    assert demo.resolve_model("models/a.gguf").as_posix() == "models/a.gguf"
-    assert demo.resolve_model("~/a").is_absolute()
-
-
 def test_a_missing_demo_model_says_what_to_run(monkeypatch):
     monkeypatch.setattr(demo, "PACKAGE", "no_such_package_anywhere")
     with pytest.raises(demo.DemoModelError, match="run `make setup`"):
-        demo.resolve_model("demo")
+        demo.demo_path()
 
 
 def test_a_file_of_another_size_or_content_is_refused(tmp_path, monkeypatch):

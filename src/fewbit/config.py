@@ -36,6 +36,19 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceConfig:
+    """Where a model may come from.
+
+    Attributes
+    ----------
+    offline
+        Open no connection: a repository of the hub must be in the local cache. HF_HUB_OFFLINE=1 does the same.
+    """
+
+    offline: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
     """What the engine may hold and do at once.
 

@@ -38,11 +38,6 @@ def demo_path() -> Path:
     raise DemoModelError(f"the demo model is not installed (no package {PACKAGE}); run `make setup`")
 
 
-def resolve_model(name: str) -> Path:
-    """The path that a model's name on the command line means: `demo`, or a file or folder."""
-    return demo_path() if name == NAME else Path(name).expanduser()
-
-
 def verify(path: Path) -> None:
     """Reads the whole file; raises unless its SHA-256 is the demo model's."""
     with path.open("rb") as file:

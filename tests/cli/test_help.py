@@ -20,6 +20,8 @@ HEAVY = (
     "msgspec",
     "psutil",
     "ctypes.util",
+    "huggingface_hub",
+    "httpx2",
 )
 PROBE = """
 import sys

@@ -25,7 +25,8 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 def build() -> App:
     app = App(
         name="fewbit",
-        help="Serve quantized language models on CPUs. MODEL is a GGUF file, a Hugging Face folder, or `demo`.",
+        help="Serve quantized language models on CPUs. MODEL is a GGUF file, a Hugging Face folder, `demo`, or `org/name` of the "
+        "Hugging Face hub (`org/name@revision`; `org/name:Q4_K_M` where it holds several GGUF files).",
         version=__version__,
         help_format="plaintext",
         default_parameter=Parameter(negative=()),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from fewbit.cli.generating import Client, SamplingConfig
-from fewbit.cli.options import MODEL, ModelFlags
+from fewbit.cli.options import MODEL, SOURCE, ModelFlags, SourceFlags
 from fewbit.config import EngineConfig
 from fewbit.spec.refusal import FewbitError
 
@@ -38,6 +38,7 @@ def chat(
     system: str | None = None,
     context: int | None = None,
     sampling: ChatFlags = CHAT,
+    source: SourceFlags = SOURCE,
     loading: ModelFlags = MODEL,
 ) -> None:
     """Talk to a model in the terminal. Ctrl-C stops an answer, Ctrl-D ends.
@@ -45,7 +46,7 @@ def chat(
     Parameters
     ----------
     model
-        A GGUF file, a Hugging Face folder, or `demo`.
+        A GGUF file, a Hugging Face folder, `demo`, or `org/name` of the Hugging Face hub.
     system
         What the model is told before the conversation.
     context
@@ -53,7 +54,9 @@ def chat(
     """
     from fewbit.cli.loading import load_with_progress
 
-    loaded = load_with_progress(model, loading, EngineConfig(max_sequences=1, context=context), quiet=True)
+    loaded = load_with_progress(
+        model, source, loading, EngineConfig(max_sequences=1, context=context), quiet=True
+    )
     try:
         if not loaded.tokenizer.has_chat_template:
             raise FewbitError("this model has no chat template; `fewbit run --raw` continues plain text")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from fewbit.cli.options import SOURCE, SourceFlags
 from fewbit.config import Activations
 from fewbit.spec.refusal import FewbitError
 
@@ -34,6 +35,7 @@ def eval(
     tokens: int = 4096,
     chunk: int = 512,
     threads: int | None = None,
+    source: SourceFlags = SOURCE,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
     """Measure perplexity on a text file, and the divergence from a reference.
@@ -43,7 +45,7 @@ def eval(
     Parameters
     ----------
     model
-        A GGUF file, a Hugging Face folder, or `demo`.
+        A GGUF file, a Hugging Face folder, `demo`, or `org/name` of the Hugging Face hub.
     text
         A text file in UTF-8.
     reference
@@ -67,23 +69,25 @@ def eval(
     content = _read(text, tokens * CHARACTERS_PER_TOKEN)
     # numpy's threads spin against ours and against other processes: at a load of 8 two took three times as long as one
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(threads or 1))
-    from fewbit.demo import resolve_model
+    from fewbit.cli.finding import find_model
     from fewbit.evaluate.measure import measure
 
-    path = resolve_model(model)
+    found = find_model(model, source)
+    other = find_model(reference, source) if reference not in (FP32, "none") else None
+    path = found.path
     windows, counted = _windows(path, content, tokens, chunk)
     with _Progress() as progress:
         subjects = {
             name: progress.load(
-                path, f"{path.name}, activations {name}", chunk, activations=name, threads=threads
+                path, f"{found.title}, activations {name}", chunk, activations=name, threads=threads
             )
             for name in dict.fromkeys(activations)
         }
         beside = None
         if reference == FP32:
             beside = progress.load(path, "the FP32 reference", chunk, exact=True)
-        elif reference != "none":
-            beside = progress.load(resolve_model(reference), "the reference", chunk, threads=threads)
+        elif other is not None:
+            beside = progress.load(other.path, "the reference", chunk, threads=threads)
         scored = sum(window.scored for window in windows)
         tallies = measure(subjects, beside, windows, progress.count("reading the text", scored))
     facts = {
@@ -93,7 +97,7 @@ def eval(
         "chunk": chunk,
         "reference": reference,
     }
-    _print(facts, tallies, subjects, as_json)
+    _print(found.title, facts, tallies, subjects, as_json)
 
 
 def _read(path: Path, most_characters: int) -> str:
@@ -171,7 +175,7 @@ class _Progress:
 
 
 def _print(
-    facts: dict[str, Any], tallies: dict[str, Tally], subjects: dict[str, Subject], as_json: bool
+    title: str, facts: dict[str, Any], tallies: dict[str, Tally], subjects: dict[str, Subject], as_json: bool
 ) -> None:
     from fewbit.cli.output import console, print_json, table
 
@@ -186,7 +190,7 @@ def _print(
     ]
     names = [f"activations {name}" for name in figures]
     out = console()
-    out.print(f"[bold]{Path(facts['model']).name}[/bold] on {facts['text']}, reference {facts['reference']}")
+    out.print(f"[bold]{title}[/bold] on {facts['text']}, reference {facts['reference']}")
     out.print(table(["", *names], rows, right=names))
     for note in dict.fromkeys(note for subject in subjects.values() for note in subject.notes):
         out.print(f"note: {note}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.text import Text
 
+from fewbit.cli.options import SOURCE, SourceFlags
 from fewbit.cli.output import console, facts, print_json, table
 from fewbit.config import Activations, Backend, format_bytes
 from fewbit.registry.grammar import parse_name
@@ -34,6 +35,7 @@ def inspect(
     concurrency: int = 1,
     activations: Activations = "auto",
     backend: Backend = "auto",
+    source: SourceFlags = SOURCE,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
     """Say which kernel each layer of a model would run with, what it takes, and whether it fits; weights are not read.
@@ -43,7 +45,7 @@ def inspect(
     Parameters
     ----------
     model
-        A GGUF file, a Hugging Face folder, or `demo`.
+        A GGUF file, a Hugging Face folder, `demo`, or `org/name` of the Hugging Face hub.
     platform
         Answer for another machine: x86_64, x86_avx2, x86_avx512, x86_amx. By default this one.
     context
@@ -59,14 +61,14 @@ def inspect(
     """
     if concurrency < 1 or (context is not None and context < 2):
         raise CannotRun(f"--concurrency {concurrency} must be at least 1 and --context {context} at least 2")
+    from fewbit.cli.finding import find_model
     from fewbit.cli.inspection import inspect_checkpoint
-    from fewbit.demo import resolve_model
     from fewbit.formats import open_checkpoint
     from fewbit.platforms.known import known_platform
     from fewbit.platforms.linux.memory import read_memory
     from fewbit.platforms.x86.detect import detect
 
-    checkpoint = open_checkpoint(resolve_model(model))
+    checkpoint = open_checkpoint(find_model(model, source).path)
     try:
         machine = known_platform(platform) if platform else detect()
         found = inspect_checkpoint(

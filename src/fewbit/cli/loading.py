@@ -4,41 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fewbit.config import EngineConfig, ModelConfig
+from fewbit.config import EngineConfig, ModelConfig, SourceConfig
 
 if TYPE_CHECKING:
     from fewbit.engine.load import Loaded
 
 
-def load_with_progress(name: str, model: ModelConfig, engine: EngineConfig, quiet: bool = False) -> Loaded:
+def load_with_progress(
+    name: str, source: SourceConfig, model: ModelConfig, engine: EngineConfig, quiet: bool = False
+) -> Loaded:
     """`quiet` prints the progress bar alone, which vanishes when done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from fewbit.demo import resolve_model
+    from fewbit.cli.bar import ByteBar
+    from fewbit.cli.finding import find_model
     from fewbit.engine.load import load
 
-    path = resolve_model(name)
-    console = Console(stderr=True, highlight=False)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TimeElapsedColumn(),
-    )
-    bar = Progress(*columns, console=console, transient=True)
-    task = bar.add_task(f"loading {path.name}", total=None)
-
-    def progress(done: int, total: int) -> None:
-        bar.start()  # not before there is something to show: a refusal stands alone
-        bar.update(task, completed=done, total=total)
-
-    try:
-        loaded = load(path, model, engine, progress)
-    finally:
-        bar.stop()
+    found = find_model(name, source)
+    with ByteBar(f"loading {found.title}") as bar:
+        loaded = load(found.path, model, engine, bar)
     if not quiet:
-        console.print(f"[bold]{path.name}[/bold]")
+        bar.console.print(f"[bold]{found.title}[/bold]")
         for key, value in loaded.facts:
-            console.print(f"  {key:9} {value}", soft_wrap=True)
+            bar.console.print(f"  {key:9} {value}", soft_wrap=True)
     return loaded

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fewbit.cli.generating import Client, SamplingConfig
-from fewbit.cli.options import ENGINE, MODEL, SAMPLING, EngineFlags, ModelFlags, SamplingFlags
+from fewbit.cli.options import (
+    ENGINE,
+    MODEL,
+    SAMPLING,
+    SOURCE,
+    EngineFlags,
+    ModelFlags,
+    SamplingFlags,
+    SourceFlags,
+)
 from fewbit.spec.refusal import FewbitError
 
 if TYPE_CHECKING:
@@ -23,6 +32,7 @@ def run(
     raw: bool = False,
     json: bool = False,
     sampling: SamplingFlags = SAMPLING,
+    source: SourceFlags = SOURCE,
     loading: ModelFlags = MODEL,
     engine: EngineFlags = ENGINE,
 ) -> None:
@@ -33,7 +43,7 @@ def run(
     Parameters
     ----------
     model
-        A GGUF file, a Hugging Face folder, or `demo`.
+        A GGUF file, a Hugging Face folder, `demo`, or `org/name` of the Hugging Face hub.
     prompt
         The prompt; `-` reads it from standard input.
     file
@@ -46,7 +56,7 @@ def run(
     prompts = _prompts(prompt, file)
     from fewbit.cli.loading import load_with_progress
 
-    loaded = load_with_progress(model, loading, engine, quiet=True)
+    loaded = load_with_progress(model, source, loading, engine, quiet=True)
     try:
         _answer(loaded, prompts, raw or not loaded.tokenizer.has_chat_template, json, sampling)
     finally:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fewbit.cli.options import ENGINE, MODEL, SERVER, EngineFlags, ModelFlags, ServerFlags
+from fewbit.cli.options import (
+    ENGINE,
+    MODEL,
+    SERVER,
+    SOURCE,
+    EngineFlags,
+    ModelFlags,
+    ServerFlags,
+    SourceFlags,
+)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
@@ -16,6 +25,7 @@ def serve(
     *,
     name: str | None = None,
     api_key_file: Path | None = None,
+    source: SourceFlags = SOURCE,
     loading: ModelFlags = MODEL,
     engine: EngineFlags = ENGINE,
     server: ServerFlags = SERVER,
@@ -27,7 +37,7 @@ def serve(
     Parameters
     ----------
     model
-        A GGUF file, a Hugging Face folder, or `demo`.
+        A GGUF file, a Hugging Face folder, `demo`, or `org/name` of the Hugging Face hub.
     name
         What clients call the model; by default the file's name.
     api_key_file
@@ -49,7 +59,7 @@ def serve(
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     bound = listen(server.host, server.port)
-    loaded = load_with_progress(model, loading, engine)
+    loaded = load_with_progress(model, source, loading, engine)
     service = Service(served, loaded.tokenizer, EngineClient(loaded.engine.channel, loaded.engine.limits))
     try:
         serve_until_signal(

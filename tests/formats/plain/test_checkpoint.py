@@ -189,13 +189,19 @@ def test_templates_and_tokens(tmp_path: Path) -> None:
     assert open_checkpoint(folder).tokenizer is None
 
 
-def test_the_hub_cache_of_links(tmp_path: Path) -> None:
-    """models--x--y/snapshots/<revision> holds links into ../../blobs."""
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_hub_cache_of_links(tmp_path: Path, shared: bool) -> None:
+    """models--x--y/snapshots/<revision> holds links into ../../blobs, whose files may be links into the cache's own blobs."""
     snapshot, blobs = tmp_path / "models--a--b" / "snapshots" / "1234", tmp_path / "models--a--b" / "blobs"
     blobs.mkdir(parents=True)
     tiny_folder(snapshot)
     for index, path in enumerate(sorted(snapshot.iterdir())):
         path.rename(blobs / str(index))
         path.symlink_to(Path("..") / ".." / "blobs" / str(index))
+        if shared:
+            common = tmp_path / "blobs" / "ab"
+            common.mkdir(parents=True, exist_ok=True)
+            (blobs / str(index)).rename(common / f"ab{index}")
+            (blobs / str(index)).symlink_to(Path("..") / ".." / "blobs" / "ab" / f"ab{index}")
     checkpoint = open_checkpoint(snapshot)
     assert checkpoint.read("model.norm.weight").shape == (64,) and checkpoint.tokenizer is not None

@@ -17,14 +17,19 @@ MAX_JSON_BYTES = 64 << 20
 
 
 def member(folder: Path, name: str) -> Path | None:
-    """The file `name` of the folder, None when absent. Symlinks may lead into the folder or the hub cache's blobs only."""
+    """The file `name` of the folder, None when absent. Symlinks may lead into the folder or the hub cache's blobs only.
+
+    models--x--y/snapshots/<revision>/name -> models--x--y/blobs/<hash>, which may be -> blobs/<two digits>/<hash>, shared
+    by all repositories of the cache.
+    """
     path = folder / name
     if not os.path.lexists(path):
         return None
     target, home = path.resolve(), folder.resolve()
     allowed = [home]
-    if home.parent.name == "snapshots":  # models--x--y/snapshots/<revision>/name -> models--x--y/blobs/<hash>
-        allowed.append(home.parent.parent / "blobs")
+    if home.parent.name == "snapshots":
+        repository = home.parent.parent
+        allowed += [repository / "blobs", repository.parent / "blobs" / target.name[:2]]
     if target.parent not in allowed:
         raise CheckpointError(
             f"{path}: is a link out of its folder (to {target}); put the file itself into the folder"
