@@ -23,6 +23,7 @@ from fewbit.spec.scheme import Scheme
 from tests.formats.aqlm.fixture import tiny_aqlm
 from tests.formats.auto_round.fixture import tiny_auto_round
 from tests.formats.awq.fixture import tiny_awq
+from tests.formats.bitnet.fixture import tiny_bitnet
 from tests.formats.bitsandbytes.fixture import tiny_bitsandbytes
 from tests.formats.compressed_tensors.fixture import tiny_compressed
 from tests.formats.folder.stacks import tiny_stacked
@@ -178,6 +179,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "mlx": write_mlx,
     "modelslim": write_modelslim,
     "bitsandbytes": partial(tiny_bitsandbytes, double=True),
+    "bitnet": tiny_bitnet,
     "torchao": tiny_torchao,
     "w8a8": tiny_w8a8,
     "mxfp4": tiny_mxfp4,

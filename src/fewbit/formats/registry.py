@@ -48,6 +48,9 @@ FORMATS: dict[str, FormatInfo] = {
     "torchao": FormatInfo(
         "fewbit.formats.torchao", "torchao in safetensors: INT8, FP8, unpacked 1 to 8 bits"
     ),
+    "bitnet": FormatInfo(
+        "fewbit.formats.bitnet", "BitNet of transformers: packed ternary weights, or made ternary when read"
+    ),
     "mxfp4": FormatInfo("fewbit.formats.mxfp4", "MXFP4 of gpt-oss: stacked experts"),
     "w8a8": FormatInfo("fewbit.formats.w8a8", "w8a8_int8, w8a8_fp8, blockwise_int8"),
     "aqlm": FormatInfo(

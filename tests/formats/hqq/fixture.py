@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
 from fewbit.formats.hqq.config import Settings
 from fewbit.formats.hqq.decode import grain_of
 from fewbit.formats.hqq.encode import config_of, encode
 from fewbit.schemes.floats.table import narrow
-from fewbit.schemes.plain.scheme import BF16
-from fewbit.schemes.reference import quantize
 from fewbit.spec.dtype import F16, DType, dtype
 from fewbit.spec.scheme import QuantTensor, Scheme
-from tests.formats.plain.fixture import write_tiny_files
+from tests.formats.stored import write_stored
 from tests.formats.tiny import tiny_config, tiny_weights
 
 
@@ -25,19 +22,11 @@ def tiny_hqq(
     folder: Path, settings: Settings, *, seed: int = 0, keys: dict[str, Any] | None = None, **changes: Any
 ) -> Path:
     """A random model whose projections are stored as `settings` say; `keys` are added to the quantization config."""
-    folder.mkdir(parents=True, exist_ok=True)
     config = tiny_config(**changes)
-    stored: dict[str, DiskArray] = {}
-    for name, weight in tiny_weights(config, seed).items():
-        if "proj" in name and weight.ndim == 2:
-            leaves = encode(random_tensor(weight.shape, settings, seed), settings)
-            stored |= {f"{name.removesuffix('weight')}{leaf}": array for leaf, array in leaves.items()}
-        else:
-            stored[name] = as_disk(quantize(weight, BF16))
-    write_weights(folder, stored)
-    write_tiny_files(folder, config)
-    write_json(folder / "config.json", {**config, "quantization_config": config_of(settings, **(keys or {}))})
-    return folder
+    return write_stored(
+        folder, config, config_of(settings, **(keys or {})), tiny_weights(config, seed),
+        lambda _, weight: encode(random_tensor(weight.shape, settings, seed), settings),
+    )  # fmt: skip
 
 
 def random_tensor(

@@ -95,5 +95,5 @@ MODEL_TYPES: dict[str, ModelType] = {
     )
 }
 
-UNSERVED = frozenset({"qwen3_moe", "gpt_oss", "deepseek_v3", "llama4_text"})
+UNSERVED = frozenset({"qwen3_moe", "gpt_oss", "deepseek_v3", "deepseek_v4", "llama4_text", "bitnet"})
 """Model types whose tensors are read and checked, but which no family serves yet; the family checks their config."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -117,3 +118,12 @@ def sign_extend(codes: Array, bits: int) -> Array:
     shift = 8 - bits
     out: Array = (codes << np.uint8(shift)).view(np.int8) >> shift
     return out
+
+
+def laps(start: int, stop: int, count: int) -> Iterator[tuple[int, int, int]]:
+    """Positions [start, stop) on a circle of `count`, as (lap, from, to) piece by piece."""
+    while start < stop:
+        lap, at = divmod(start, count)
+        end = min(stop - lap * count, count)
+        yield lap, at, end
+        start = lap * count + end

@@ -7,12 +7,12 @@ Packed rows that do not fill all words (3 bits, ten codes a word of 32 bits) are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
 
+from fewbit.formats.folder.packing import laps
 from fewbit.formats.folder.safetensors import DiskTensor
 from fewbit.formats.hqq.config import Settings
 from fewbit.schemes.arrays import Array
@@ -50,15 +50,6 @@ def grain_of(settings: Settings, size: int, k: int) -> Granularity:
         return TENSOR
     common = gcd(k, size) if settings.axis == 1 else 1
     return CHANNEL if common == k else group(common)
-
-
-def laps(start: int, stop: int, count: int) -> Iterator[tuple[int, int, int]]:
-    """Positions [start, stop) on a circle of `count`: (lap, from, to), piece by piece."""
-    while start < stop:
-        lap, at = divmod(start, count)
-        end = min(stop - lap * count, count)
-        yield lap, at, end
-        start = lap * count + end
 
 
 @dataclass(frozen=True, slots=True)
