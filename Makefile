@@ -18,7 +18,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 SOURCES := $(shell find src -type f -not -name '*.pyc' 2>/dev/null)
 NATIVE := $(shell find CMakeLists.txt cmake src/fewbit/kernels/cpu \( -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name CMakeLists.txt \) 2>/dev/null)
 
-.PHONY: setup serve test test-all test-asan bench lint wheel clean
+.PHONY: setup serve tools test test-all test-asan bench lint wheel clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.ready
@@ -66,6 +66,13 @@ $(VENV)/.test-all: $(VENV)/.test requirements/test-all.txt
 	@$(PIP) install --no-deps -r requirements/test-all.txt
 	@touch $@
 
+# the tools that write the formats, each in an environment of its own: their files are read, ours they read
+$(VENV)/.tools: $(VENV)/.test tools/tool_envs.py $(wildcard requirements/tools/*.txt)
+	@$(RUN) tools/tool_envs.py
+	@touch $@
+
+tools: $(VENV)/.tools
+
 # every instruction set, as a wheel; the objects of `make setup` are used again
 $(VENV)/.wheel: $(VENV)/.ready $(SOURCES)
 	@echo "building the library for every instruction set, and the wheel"
@@ -90,7 +97,7 @@ lint: $(VENV)/.test
 test: $(VENV)/.test $(VENV)/.wheel lint
 	$(RUN) -m pytest -n 2 --dist loadfile
 
-test-all: $(VENV)/.test-all $(VENV)/.wheel lint
+test-all: $(VENV)/.test-all $(VENV)/.tools $(VENV)/.wheel lint
 	$(RUN) -m pytest -n 2 --dist loadfile -m ""
 
 # Kernels under AddressSanitizer and UndefinedBehaviorSanitizer, the thread pool under ThreadSanitizer. Python itself

@@ -57,7 +57,9 @@ def test_the_names_of_other_models(tmp_path: Path, activation: str, reader: str)
 def test_a_model_is_not_run_without_them(tmp_path: Path) -> None:
     checkpoint = open_checkpoint(scaled(tmp_path / "m"))
     assert [*checkpoint.tensors[f"{MLP}.down_proj.weight"].layer.demands()] == [("pre_scale", SCALES)]
-    with pytest.raises(RefusedError, match=r"down_proj.weight: layer quantization pre_scale is not supported"):
+    with pytest.raises(
+        RefusedError, match=r"down_proj.weight: layer quantization pre_scale is not supported"
+    ):
         load_model(checkpoint, open_backend("reference", detect()))
 
 

@@ -13,6 +13,7 @@ import pytest
 from fewbit.formats import open_checkpoint
 from fewbit.formats.compressed_tensors.encode import (
     MXFP4,
+    MXFP6,
     MXFP8,
     NVFP4,
     args_of,
@@ -51,7 +52,7 @@ FLOATS = [
     for grain in (TENSOR, CHANNEL, group(32), block(24, 48))
     for scale in (F16, F32)
 ]
-FORMS = [(s, False) for s in (*PACKED, *FLOATS, NVFP4, MXFP4, MXFP8)] + [(s, True) for s in IN_BYTES]
+FORMS = [(s, False) for s in (*PACKED, *FLOATS, NVFP4, MXFP4, MXFP6, MXFP8)] + [(s, True) for s in IN_BYTES]
 DOWN = "model.layers.0.mlp.down_proj"
 
 
@@ -114,7 +115,7 @@ def test_every_code_meets_every_zero_point(tmp_path: Path, bits: int) -> None:
     assert np.array_equal(dequantize(found), by_hand)
 
 
-@pytest.mark.parametrize("scheme", [NVFP4, MXFP4, MXFP8, Scheme(E4M3, CHANNEL, F32)], ids=str)
+@pytest.mark.parametrize("scheme", [NVFP4, MXFP4, MXFP6, MXFP8, Scheme(E4M3, CHANNEL, F32)], ids=str)
 def test_every_float_code_keeps_its_value(tmp_path: Path, scheme: Scheme) -> None:
     n, k = shape_of_down()
     finite = np.flatnonzero(np.isfinite(values(scheme.codes.name))).astype(np.uint8)
@@ -128,6 +129,12 @@ def test_every_float_code_keeps_its_value(tmp_path: Path, scheme: Scheme) -> Non
     found = open_checkpoint(folder).read(f"{DOWN}.weight")
     assert np.array_equal(found.parts["codes"], codes)
     assert np.array_equal(dequantize(found), values(scheme.codes.name)[codes])
+
+
+def test_an_empty_expert_sparsity_is_none(tmp_path: Path) -> None:
+    """The writer names the key whether it has something to say or not."""
+    checkpoint = open_checkpoint(tiny_compressed(tmp_path / "m", MXFP4, keys={"moe_sparsity_config": None}))
+    assert checkpoint.tensors[f"{DOWN}.weight"].scheme == MXFP4
 
 
 def test_integers_in_bytes_may_have_zero_points(tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ CASES: dict[str, tuple[Scheme, Act, str]] = {
     "an unknown key of a group": (SYMMETRIC, in_group("", mystery=1), "config_groups: group_0: key 'mystery' is unknown"),
     "an unknown key of weights": (SYMMETRIC, in_group("weights", mystery=1), "group_0: weights: key 'mystery' is unknown"),
     "an unknown format": (SYMMETRIC, keys(format="mystery"), "'format' is 'mystery', which is not supported"),
+    "sparse experts": (SYMMETRIC, keys(moe_sparsity_config={"0": 0.5}), "'moe_sparsity_config' is {'0': 0.5}, which is not supported"),
     "marlin": (SYMMETRIC, in_group("", format="marlin-24"), "has no tensor 'meta'"),
     "bits 9": (SYMMETRIC, in_group("weights", num_bits=9), "'num_bits' is 9, which is not supported"),
     "other bits": (SYMMETRIC, in_group("weights", num_bits=8), "expected words of 8-bit codes of the weight"),

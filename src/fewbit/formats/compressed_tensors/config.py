@@ -14,7 +14,7 @@ from fewbit.formats.folder.keys import Key
 METHOD = "compressed-tensors"
 STORED = (
     "pack-quantized", "int-quantized", "float-quantized", "naive-quantized", "nvfp4-pack-quantized", "mxfp4-pack-quantized",
-    "mxfp8-quantized", "marlin-24",
+    "mxfp6-pack-quantized", "mxfp8-quantized", "marlin-24",
 )  # fmt: skip
 SPARSE = ("dense", "sparse-24-bitmask", "sparse-bitmask")
 KEYS: dict[str, Key] = {
@@ -25,6 +25,7 @@ KEYS: dict[str, Key] = {
     "kv_cache_scheme": Key("object"),
     "sparsity_config": Key("object"),
     "transform_config": Key("object"),
+    "moe_sparsity_config": Key("object", only=({},)),
 }
 HARMLESS = frozenset({"quantization_status", "global_compression_ratio", "version"})
 GROUP: dict[str, Key] = {

@@ -9,15 +9,21 @@ import numpy as np
 from fewbit.formats.folder.packing import pack_bits
 from fewbit.formats.folder.writer import DiskArray
 from fewbit.schemes.arrays import Array
-from fewbit.spec.dtype import E2M1, E4M3, E8M0, F32, I8
+from fewbit.spec.dtype import E2M1, E2M3, E4M3, E8M0, F32, I8
 from fewbit.spec.granularity import group
 from fewbit.spec.scheme import QuantTensor, Scheme
 
 _KINDS = {"f32": "F32", "f16": "F16", "bf16": "BF16", "e4m3": "F8_E4M3", "e8m0": "U8"}
 NVFP4 = Scheme(E2M1, group(16), E4M3, global_scale=F32)
 MXFP4 = Scheme(E2M1, group(32), E8M0)
+MXFP6 = Scheme(E2M3, group(32), E8M0)
 MXFP8 = Scheme(E4M3, group(32), E8M0)
-_MICRO = {NVFP4: "nvfp4-pack-quantized", MXFP4: "mxfp4-pack-quantized", MXFP8: "mxfp8-quantized"}
+_MICRO = {
+    NVFP4: "nvfp4-pack-quantized",
+    MXFP4: "mxfp4-pack-quantized",
+    MXFP6: "mxfp6-pack-quantized",
+    MXFP8: "mxfp8-quantized",
+}
 
 
 def packing_of(scheme: Scheme, in_bytes: bool = False) -> str:
@@ -55,8 +61,8 @@ def encode(tensor: QuantTensor, in_bytes: bool = False) -> dict[str, DiskArray]:
     scale = {"weight_scale": DiskArray(_KINDS[scheme.scale.name], parts["scale"])}
     if packing == "pack-quantized":
         return _packed(tensor) | scale
-    if scheme.codes is E2M1:
-        packed = {"weight_packed": DiskArray("U8", pack_bits(parts["codes"], 4, np.uint8))}
+    if scheme.codes in (E2M1, E2M3):
+        packed = {"weight_packed": DiskArray("U8", pack_bits(parts["codes"], scheme.codes.bits, np.uint8))}
         if scheme.global_scale:
             scale["weight_global_scale"] = DiskArray("F32", _divisor(parts["global_scale"]))
         return packed | scale

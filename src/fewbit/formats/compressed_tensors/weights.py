@@ -4,6 +4,7 @@ pack-quantized    weight_packed i32 [N, ceil(K * bits / 32)], unsigned by adding
                   weight_zero_point i32 [ceil(N * bits / 32), G]; weight_g_idx i32 [K]
 int-, float-      weight i8 or e4m3 [N, K] with weight_scale [1], [N, 1], [N, G] or by blocks; mxfp8: weight_scale e8m0
 nvfp4-, mxfp4-    weight_packed u8 [N, K / 2], the even column low; weight_scale e4m3 or e8m0; weight_global_scale f32 [1] divides
+mxfp6-            weight_packed u8 [N, K * 3 / 4], a stream of e2m3 codes from the low bit on; weight_scale e8m0
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fewbit.formats.compressed_tensors.scales import FLOATS, granularity_of, sca
 from fewbit.formats.folder.parts import PackedRows, Part, Rows, Shared
 from fewbit.formats.folder.resolve import Explained, Module
 from fewbit.formats.folder.safetensors import DiskTensor
-from fewbit.spec.dtype import E2M1, E4M3, E8M0, F32, I8, DType, dtype
+from fewbit.spec.dtype import E2M1, E2M3, E4M3, E8M0, F32, I8, DType, dtype
 from fewbit.spec.granularity import group
 from fewbit.spec.scheme import Scheme
 
@@ -35,9 +36,11 @@ def read_weight(module: Module, args: Args, stored: str, rule: str) -> Weight:
         case "pack-quantized":
             return _packed(module, args, rule)
         case "nvfp4-pack-quantized":
-            return _small_floats(module, args, rule, 16, E4M3)
+            return _small_floats(module, args, rule, E2M1, 16, E4M3)
         case "mxfp4-pack-quantized":
-            return _small_floats(module, args, rule, 32, E8M0)
+            return _small_floats(module, args, rule, E2M1, 32, E8M0)
+        case "mxfp6-pack-quantized":
+            return _small_floats(module, args, rule, E2M3, 32, E8M0)
         case "mxfp8-quantized":
             return _bytes(module, args, rule, E8M0)
         case _:
@@ -49,7 +52,9 @@ def _by_tensors(module: Module, args: Args) -> str:
         return "mxfp8-quantized" if args.is_float and args.group_size == 32 else "naive-quantized"
     if not args.is_float:
         return "pack-quantized"
-    return "nvfp4-pack-quantized" if "weight_global_scale" in module.leaves else "mxfp4-pack-quantized"
+    if "weight_global_scale" in module.leaves:
+        return "nvfp4-pack-quantized"
+    return f"mxfp{args.bits}-pack-quantized"
 
 
 def _packed(module: Module, args: Args, rule: str) -> Weight:
@@ -130,19 +135,23 @@ def _bytes(module: Module, args: Args, rule: str, scale_type: DType | None = Non
     return Weight(scheme, (n, k), parts, explained)
 
 
-def _small_floats(module: Module, args: Args, rule: str, length: int, scale_type: DType) -> Weight:
-    if not args.is_float or args.bits != 4 or args.group_size != length:
-        module.fail(f"has {length} FP4 codes to a scale, but {rule} says otherwise; the config does not fit")
+def _small_floats(
+    module: Module, args: Args, rule: str, codes: DType, length: int, scale_type: DType
+) -> Weight:
+    if not args.is_float or args.bits != codes.bits or args.group_size != length:
+        module.fail(
+            f"has {length} {codes} codes to a scale, but {rule} says otherwise; the config does not fit"
+        )
     packed = module.need("weight_packed", rule, "U8")
     if len(packed.shape) != 2:
         module.wrong(packed, "a matrix")
-    n, k = packed.shape[0], packed.shape[1] * 2
-    if k % length:
+    n, k = packed.shape[0], packed.shape[1] * 8 // codes.bits
+    if k % length or k * codes.bits != packed.shape[1] * 8:
         module.wrong(packed, f"rows of a multiple of {length} codes")
     kinds = ("F8_E4M3",) if scale_type is E4M3 else ("U8", "F8_E8M0")
     scale = module.need("weight_scale", rule, *kinds, shape=(n, k // length))
-    parts: dict[str, Part] = {"codes": PackedRows(packed, 4, k), "scale": Rows(scale)}
+    parts: dict[str, Part] = {"codes": PackedRows(packed, codes.bits, k), "scale": Rows(scale)}
     if scale_type is E4M3:
         parts["global_scale"] = Reciprocal(module.need("weight_global_scale", rule, "F32", shape=(1,)))
-    scheme = Scheme(E2M1, group(length), scale_type, global_scale=F32 if scale_type is E4M3 else None)
+    scheme = Scheme(codes, group(length), scale_type, global_scale=F32 if scale_type is E4M3 else None)
     return Weight(scheme, (n, k), parts)
