@@ -16,6 +16,7 @@ COMMANDS = {
     "inspect": "Say which kernel each layer of a model would run with here, without reading its weights.",
     "support": "Print the support matrix, or explain one cell of it.",
     "doctor": "Print what this machine provides: CPU, caches, limits, library, measured roofs.",
+    "convert": "Write a checkpoint in another format, without loss or not at all.",
     "eval": "Measure perplexity, and divergence from a reference, on a text file.",
 }
 

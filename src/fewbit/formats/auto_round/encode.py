@@ -8,7 +8,7 @@ from fewbit.formats.auto_round.config import AWQ, FLOATS, GPTQ, METHOD, STORED, 
 from fewbit.formats.awq import config as awq
 from fewbit.formats.awq import encode as awq_encode
 from fewbit.formats.folder.packing import pack_bits
-from fewbit.formats.folder.writer import DiskArray
+from fewbit.formats.folder.writer import DiskArray, Shaped
 from fewbit.formats.gptq import config as gptq
 from fewbit.formats.gptq import encode as gptq_encode
 from fewbit.spec.dtype import E2M1, E8M0
@@ -18,7 +18,7 @@ from fewbit.spec.scheme import QuantTensor, Scheme
 MXFP4 = Scheme(E2M1, group(32), scale=E8M0)
 
 
-def settings_of(tensor: QuantTensor, packing: str = GPTQ) -> Settings:
+def settings_of(tensor: Shaped, packing: str = GPTQ) -> Settings:
     """ValueError when AutoRound cannot say what the scheme says in this packing."""
     scheme = tensor.scheme
     if packing == FLOATS and scheme == MXFP4:

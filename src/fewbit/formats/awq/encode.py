@@ -9,7 +9,7 @@ from fewbit.formats.awq.decode import MIDDLE
 from fewbit.formats.awq.gemv import INTERLEAVE, STRIDE, shuffle, width_of
 from fewbit.formats.folder.marlin import ACROSS, TILE, pack_marlin, pack_marlin_scales
 from fewbit.formats.folder.packing import AWQ_ORDER, pack_bits, to_order
-from fewbit.formats.folder.writer import DiskArray
+from fewbit.formats.folder.writer import DiskArray, Shaped
 from fewbit.schemes.arrays import Array
 from fewbit.spec.granularity import CHANNEL, group
 from fewbit.spec.scheme import QuantTensor, Scheme
@@ -17,9 +17,11 @@ from fewbit.spec.scheme import QuantTensor, Scheme
 _KINDS = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 
 
-def settings_of(tensor: QuantTensor, version: str = "gemm") -> Settings:
+def settings_of(tensor: Shaped, version: str = "gemm") -> Settings:
     """ValueError when this version of AWQ cannot say what the scheme says."""
     scheme, (n, k) = tensor.scheme, tensor.shape
+    if scheme.scale is None:
+        raise ValueError(f"AWQ ({version}) cannot express the scheme {scheme}")
     fast = version == "gemv_fast"
     signed = scheme.codes.name == "i4"
     shared = scheme.granularity

@@ -64,7 +64,7 @@ def encode(tensor: QuantTensor, in_bytes: bool = False) -> dict[str, DiskArray]:
     if scheme.codes in (E2M1, E2M3):
         packed = {"weight_packed": DiskArray("U8", pack_bits(parts["codes"], scheme.codes.bits, np.uint8))}
         if scheme.global_scale:
-            scale["weight_global_scale"] = DiskArray("F32", _divisor(parts["global_scale"]))
+            scale["weight_global_scale"] = DiskArray("F32", divisor(parts["global_scale"]))
         return packed | scale
     weight = {"weight": DiskArray("F8_E4M3" if scheme.codes is E4M3 else "I8", parts["codes"])}
     if scheme.zero_point:
@@ -89,7 +89,7 @@ def _packed(tensor: QuantTensor) -> dict[str, DiskArray]:
     return stored
 
 
-def _divisor(multiplier: Array) -> Array:
+def divisor(multiplier: Array) -> Array:
     """The number whose reciprocal, rounded, is the multiplier: not every one has it."""
     near = np.float32(1) / np.float32(multiplier[0])
     for divisor in (near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(np.inf))):

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fewbit.schemes.arrays import Array
-from fewbit.spec.scheme import QuantTensor
+from fewbit.spec.scheme import QuantTensor, Scheme
 
 _KINDS = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 
@@ -20,6 +20,15 @@ class DiskArray:
 
     kind: str
     array: Array
+
+
+class Shaped(Protocol):
+    """What an encoder asks of a weight before it decides how to store it: a QuantTensor, or the description of one."""
+
+    @property
+    def scheme(self) -> Scheme: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
 
 def safetensors_bytes(

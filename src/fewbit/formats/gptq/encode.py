@@ -6,7 +6,7 @@ import numpy as np
 
 from fewbit.formats.folder.marlin import pack_marlin, pack_marlin_scales
 from fewbit.formats.folder.packing import add_to_words, pack_bits, pack_planes
-from fewbit.formats.folder.writer import DiskArray
+from fewbit.formats.folder.writer import DiskArray, Shaped
 from fewbit.formats.gptq.config import Settings
 from fewbit.formats.gptq.decode import planes_of
 from fewbit.schemes.arrays import Array
@@ -15,7 +15,7 @@ from fewbit.spec.scheme import QuantTensor
 _KINDS = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 
 
-def settings_of(tensor: QuantTensor, version: int = 1, planar: bool = False) -> Settings:
+def settings_of(tensor: Shaped, version: int = 1, planar: bool = False) -> Settings:
     """ValueError when GPTQ cannot say what the scheme says."""
     scheme = tensor.scheme
     wide = scheme.codes.bits in ((2, 3, 4, 5, 6, 7, 8) if planar else (2, 3, 4, 8))

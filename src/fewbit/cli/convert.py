@@ -1,0 +1,136 @@
+"""`fewbit convert`: a checkpoint in another format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from fewbit.spec.refusal import FewbitError
+
+if TYPE_CHECKING:
+    from fewbit.convert.run import Done, Watch
+
+
+def convert(
+    source: str,
+    destination: Path,
+    /,
+    *,
+    to: str,
+    requantize: str = "",
+    weights_only: bool = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> None:
+    """Write a checkpoint in another format, without loss or not at all.
+
+    What was written is opened again and compared with the source bit by bit before it gets its name. A format that cannot
+    hold the same weights is refused with the tensor and the reason, unless `--requantize` says to what they are rounded.
+
+    Parameters
+    ----------
+    source
+        A GGUF file, a Hugging Face folder, or `demo`.
+    destination
+        The folder or GGUF file to write; nothing may be there.
+    to
+        The format: plain, gptq, gptq_v2, awq, auto_round, compressed-tensors.
+    requantize
+        A scheme to which the weights are rounded to nearest where they are not of it already, such as i4g128, u4g128z,
+        u4g32o, i8channel, e4m3channel, e2m1g32 or e2m1g16s. The error that it costs is printed.
+    weights_only
+        Leave out how inputs and the cache were quantized. Without this flag a format that cannot say it is refused.
+    as_json
+        Print JSON.
+    """
+    from fewbit.convert.run import convert as run
+    from fewbit.convert.target import TARGETS
+    from fewbit.demo import resolve_model
+
+    if to not in TARGETS:
+        raise FewbitError(f"--to {to}: is no format that is written (written are {', '.join(TARGETS)})")
+    with _progress() as watch:
+        done = run(resolve_model(source), destination.expanduser(), to, requantize, weights_only, watch)
+    _print(destination, to, done, as_json)
+
+
+@contextmanager
+def _progress() -> Iterator[Watch]:
+    """One bar on standard error that starts anew with each stage, gone when done; a signal to end ends it like Ctrl-C."""
+    import signal
+
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TimeElapsedColumn(),
+    )
+    bar = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+    task = bar.add_task("planning", total=None)
+
+    def watch(stage: str, done: int, total: int) -> None:
+        bar.start()
+        bar.update(task, description=stage, completed=done, total=total)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupted)
+    try:
+        yield watch
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        bar.stop()
+
+
+def _print(destination: Path, to: str, done: Done, as_json: bool) -> None:
+    from fewbit.cli.output import console, print_json, table
+    from fewbit.convert.report import by_kind, overall
+
+    kinds = by_kind(done)
+    total = overall(kinds)
+    if as_json:
+        layers = [
+            {"layer": k.layer, "before": k.before, "after": k.after, "tensors": k.count, **_error(k.error)}
+            for k in kinds
+        ]
+        print_json(
+            {"destination": str(destination), "from": done.source_format, "to": to, "bytes": done.written_bytes,
+             "tensors": done.proof.tensors, "lossless": total is None, "left_out": done.left_out, "layers": layers,
+             **_error(total)}
+        )  # fmt: skip
+        return
+    rows = [(k.layer, str(k.count), k.before, k.after, *_shown(k.error)) for k in kinds]
+    if total is not None:
+        rows.append(("overall", "", "", "", *_shown(total)))
+    out = console()
+    out.print(
+        table(["layer", "tensors", "before", "after", "rel. RMS error", "largest error"], rows, right=_RIGHT)
+    )
+    proved = (
+        "bit-equal to the source"
+        if total is None
+        else "rounded as the table says, all else bit-equal to the source"
+    )
+    out.print(
+        f"{destination}: {to}, {done.proof.tensors} tensors, {done.written_bytes:,} bytes; read back, {proved}"
+    )
+    for what in done.left_out:
+        out.print(f"note: left out: {what}")
+
+
+_RIGHT = ("tensors", "rel. RMS error", "largest error")
+
+
+def _shown(error: Any) -> tuple[str, str]:
+    return ("none", "none") if error is None else (f"{error.relative_rms:.4%}", f"{error.largest:.3g}")
+
+
+def _error(error: Any) -> dict[str, float]:
+    return {} if error is None else {"relative_rms_error": error.relative_rms, "largest_error": error.largest}
