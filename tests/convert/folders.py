@@ -14,7 +14,8 @@ from fewbit.formats import open_checkpoint
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.safetensors import read_header
 from fewbit.schemes.reference import dequantize
-from tests.oracles.oracle import NOT_THE_TOOLS, find_oracles
+from tests.oracles.oracle import NOT_THE_TOOLS
+from tests.oracles.store import SUBSET, whole
 
 
 def converted(source: Path, place: Path, to: str, **options: Any) -> Path:
@@ -46,13 +47,11 @@ def weights(path: Path) -> dict[str, bytes]:
         checkpoint.close()
 
 
-def oracle_copy(name: str, scratch: Path) -> Path | None:
-    """The tool's files of a stored checkpoint; None where the stored checkpoints are not here."""
-    found = find_oracles()
-    if found is None:
-        return None
+def oracle_copy(name: str, scratch: Path) -> Path:
+    """The tool's files of a stored checkpoint: the whole one where it is here, else what the clone has of it."""
+    store = next(s for s in (whole(), SUBSET) if s is not None and name in s.entries())
     copy = scratch / name
-    shutil.copytree(found / "checkpoints" / name, copy, ignore=shutil.ignore_patterns(*NOT_THE_TOOLS))
+    shutil.copytree(store.checkpoint(name), copy, ignore=shutil.ignore_patterns(*NOT_THE_TOOLS))
     files = list(copy.glob("*.gguf"))
     return files[0] if files else copy
 
