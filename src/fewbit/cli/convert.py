@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from fewbit.cli.options import SOURCE, SourceFlags
 from fewbit.spec.refusal import FewbitError
 
 if TYPE_CHECKING:
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 
 
 def convert(
-    source: str,
+    model: str,
     destination: Path,
     /,
     *,
     to: str,
     requantize: str = "",
     weights_only: bool = False,
+    source: SourceFlags = SOURCE,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
     """Write a checkpoint in another format, without loss or not at all.
@@ -32,8 +34,8 @@ def convert(
 
     Parameters
     ----------
-    source
-        A GGUF file, a Hugging Face folder, or `demo`.
+    model
+        A GGUF file, a Hugging Face folder, `demo`, or `org/name` of the Hugging Face hub.
     destination
         The folder or GGUF file to write; nothing may be there.
     to
@@ -46,14 +48,15 @@ def convert(
     as_json
         Print JSON.
     """
+    from fewbit.cli.finding import find_model
     from fewbit.convert.run import convert as run
     from fewbit.convert.target import TARGETS
-    from fewbit.demo import resolve_model
 
     if to not in TARGETS:
         raise FewbitError(f"--to {to}: is no format that is written (written are {', '.join(TARGETS)})")
+    path = find_model(model, source).path
     with _progress() as watch:
-        done = run(resolve_model(source), destination.expanduser(), to, requantize, weights_only, watch)
+        done = run(path, destination.expanduser(), to, requantize, weights_only, watch)
     _print(destination, to, done, as_json)
 
 
