@@ -8,18 +8,20 @@ from fewbit.formats.folder.config import Reader
 from fewbit.formats.folder.files import DESCRIPTION, Declaration, FolderFiles
 from fewbit.formats.folder.keys import Key
 
-FLOAT = "FLOAT"
+FLOAT, CACHE = "FLOAT", "C8"
+PLAIN = (FLOAT, "W16A16S")
+"""Types of tensors that are stored as floats; W16A16S has zeros among them."""
 KINDS = {
-    "W8A8": 8, "W8A8_DYNAMIC": 8, "W8A16": 8, "W4A16": 4, "W4A4_DYNAMIC": 4,
-    "W8A8_MXFP8": 8, "W4A4_MXFP4": 4, "W4A8_MXFP": 4,
+    "W8A8": 8, "W8A8S": 8, "W8A8_MIX": 8, "W8A8_DYNAMIC": 8, "W8A16": 8, "W4A16": 4, "W4A4_DYNAMIC": 4, "W4A8_DYNAMIC": 4,
+    "WFP8AFP8_DYNAMIC": 8, "W8A8_MXFP8": 8, "W4A4_MXFP4": 4, "W4A8_MXFP": 4, "W4A4_MXFP4_DUALSCALE": 4,
 }  # fmt: skip
 """Types that are read, with the bits of a weight."""
 KEYS: dict[str, Key] = {
     "model_quant_type": Key("string"),
     "version": Key("string"),
     "group_size": Key("whole", default=0),
-    "kv_quant_type": Key("any", only=("", False)),
-    "kv_cache_type": Key("any", only=("", False)),
+    "kv_quant_type": Key("any", only=("", False, CACHE)),
+    "kv_cache_type": Key("any", only=("", False, CACHE)),
     "fa_quant_type": Key("any", only=("", False)),
     "reduce_quant_type": Key("any", only=("", False)),
 }
@@ -48,10 +50,10 @@ def read_description(files: FolderFiles) -> Description:
     values = reader.all(KEYS, HARMLESS, "the format modelslim")
     kinds = {k: v for k, v in declaration.values.items() if k not in whole}
     for name, kind in kinds.items():
-        if kind != FLOAT and (not isinstance(kind, str) or kind not in KINDS):
+        if not isinstance(kind, str) or kind not in (*PLAIN, CACHE, *KINDS):
             reader.fail(
-                f"gives tensor {name!r} the type {str(kind)[:80]!r}, which is not supported (supported: {FLOAT}, "
-                f"{', '.join(KINDS)})"
+                f"gives tensor {name!r} the type {str(kind)[:80]!r}, which is not supported (supported: "
+                f"{', '.join((*PLAIN, CACHE, *KINDS))})"
             )
         if kind != FLOAT and name not in files.tensors:
             reader.fail(

@@ -1,39 +1,44 @@
-"""Which modules of a ModelSlim folder are quantized, and where their parts come from: w = (weight - weight_offset) * weight_scale.
+"""Which modules of a ModelSlim folder are quantized, by the type that the description gives their weight.
 
-W8A8             weight i8 [N, K]    weight_scale, weight_offset f [N, 1], and what static.py reads
-W8A8_DYNAMIC, W8A16                  the same alone
-W4A16, W4A4_DYNAMIC                  4-bit values in an i8 weight, scale and offset f [N, K/group] or [N, 1]
-W8A8_MXFP8       weight e4m3 [N, K]        weight_scale u8 [N, K/32], e8m0
-W4A4_MXFP4, W4A8_MXFP    weight u8 [N, K/2], low nibble first, with the same scale
+integers.py   W8A8, W8A8S, W8A8_MIX, W8A8_DYNAMIC, W8A16, W4A16, W4A4_DYNAMIC, W4A8_DYNAMIC      static.py   what W8A8 adds
+floats.py     WFP8AFP8_DYNAMIC, W8A8_MXFP8, W4A4_MXFP4, W4A8_MXFP, W4A4_MXFP4_DUALSCALE
+C8            kv_cache_scale, kv_cache_offset f [..] beside k_proj and v_proj: how the cache was calibrated to 8 bits
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from fewbit.formats.folder.parts import PackedRows, Part, Rows
-from fewbit.formats.folder.resolve import Claim, Explained, Module, Resolved, Unquantized, split_name
-from fewbit.formats.modelslim.config import FLOAT, KINDS, Description
-from fewbit.formats.modelslim.decode import Ranged
+from fewbit.formats.folder.parts import Shared
+from fewbit.formats.folder.resolve import Auxiliary, Claim, Module, Resolved, Unquantized, split_name
+from fewbit.formats.modelslim.config import CACHE, PLAIN, Description
+from fewbit.formats.modelslim.floats import FLOAT_KINDS
+from fewbit.formats.modelslim.integers import integers
 from fewbit.formats.modelslim.static import SIGNS as STATIC_SIGNS
-from fewbit.formats.modelslim.static import static_claims
-from fewbit.spec.dtype import E2M1, E4M3, E8M0, I4, I8
-from fewbit.spec.granularity import CHANNEL, TOKEN, group
+from fewbit.formats.modelslim.static import STATIC, static_claims
+from fewbit.spec.dtype import E2M1, E4M3, E8M0, F32, I4, I8
+from fewbit.spec.granularity import TOKEN, group
 from fewbit.spec.layer_quant import NO_LAYER_QUANT, InputQuant, LayerQuant
-from fewbit.spec.scheme import Scheme
 
 FLOATS = ("F32", "F16", "BF16")
+CACHE_LEAVES = ("kv_cache_scale", "kv_cache_offset")
 INPUTS = {
     "W8A8_DYNAMIC": InputQuant(I8, TOKEN),
+    "W4A8_DYNAMIC": InputQuant(I8, TOKEN),
     "W4A4_DYNAMIC": InputQuant(I4, TOKEN),
+    "WFP8AFP8_DYNAMIC": InputQuant(E4M3, TOKEN),
     "W8A8_MXFP8": InputQuant(E4M3, group(32), scale_dtype=E8M0),
     "W4A4_MXFP4": InputQuant(E2M1, group(32), scale_dtype=E8M0),
+    "W4A4_MXFP4_DUALSCALE": InputQuant(E2M1, group(32), scale_dtype=E8M0),
     "W4A8_MXFP": InputQuant(E4M3, group(32), scale_dtype=E8M0),
 }
 
 
 class ModelSlimResolver:
-    signs = frozenset({"weight_scale", "weight_offset"}) | STATIC_SIGNS
+    signs = STATIC_SIGNS | {
+        "weight_scale", "weight_offset", "weight_scale_second", "weight_offset_second", "weight_dual_scale", "scale_bias",
+        *CACHE_LEAVES,
+    }  # fmt: skip
 
     def __init__(self, description: Description) -> None:
         self.description = description
@@ -44,65 +49,37 @@ class ModelSlimResolver:
     def resolve(self, module: Module) -> Iterable[Claim]:
         weight = module.leaves.get("weight")
         kinds = {leaf: self.description.kinds[t.name] for leaf, t in module.leaves.items()}
-        kind = kinds["weight"] if weight is not None else FLOAT
+        kind = kinds["weight"] if weight is not None else PLAIN[0]
         rule = f"{self.description.where} (type {kind})"
         for leaf, said in kinds.items():
-            if said not in (kind, FLOAT) or (said != kind and leaf in self.signs):
+            cache = said == CACHE and leaf in CACHE_LEAVES
+            if not cache and (said not in (kind, *PLAIN) or (said != kind and leaf in self.signs)):
                 module.fail(
                     f"has tensor {module.leaves[leaf]} of type {said!r} beside a weight of type {kind!r}; they contradict each other"
                 )
-        if kind == FLOAT:
-            if weight is not None and len(weight.shape) == 2:
-                yield Unquantized(rule)
-        elif "_MXFP" in kind:
-            yield _mx(module, kind, rule)
-        else:
-            yield from self._integers(module, kind, rule)
+        yield from _cache(module)
+        if kind not in PLAIN:
+            yield from self._quantized(module, kind, rule)
+        elif weight is not None and len(weight.shape) == 2 and not set(CACHE_LEAVES) & module.leaves.keys():
+            yield Unquantized(rule)
 
-    def _integers(self, module: Module, kind: str, rule: str) -> Iterator[Claim]:
-        weight = module.need("weight", rule, "I8")
-        if len(weight.shape) != 2:
-            module.wrong(weight, f"a matrix ({rule})")
-        n, k = weight.shape
-        bits = KINDS[kind]
-        scale = module.need("weight_scale", rule, *FLOATS)
-        groups = scale.shape[1] if len(scale.shape) == 2 else 0
-        if scale.shape != (n, groups) or not groups or k % groups or (bits == 8 and groups > 1):
-            module.wrong(
-                scale, f"shape [{n}, 1]{f' or [{n}, G] with G dividing {k}' if bits == 4 else ''} ({rule})"
-            )
-        length = self.description.group_size
-        if bits == 4 and groups > 1 and length and k // groups != length:
-            module.wrong(scale, f"groups of {length}, as {self.description.where} says")
-        offset = module.need("weight_offset", rule, *FLOATS, shape=(n, groups))
-        symmetric = groups == 1 and not offset.whole().any()
-        codes = I8 if bits == 8 else I4
-        shared = CHANNEL if groups == 1 else group(k // groups)
-        scheme = Scheme(codes, shared, scale=scale.dtype, zero_point=None if symmetric else offset.dtype)
-        parts: dict[str, Part] = {
-            "codes": Rows(weight) if bits == 8 else Ranged(weight),
-            "scale": Rows(scale),
-        }
-        if symmetric:
-            yield Explained(offset, "zero in every row")
-        else:
-            parts["zero_point"] = Rows(offset)
+    def _quantized(self, module: Module, kind: str, rule: str) -> Iterator[Claim]:
         layer = LayerQuant(INPUTS[kind]) if kind in INPUTS else NO_LAYER_QUANT
-        if kind == "W8A8":
-            layer = yield from static_claims(module, scale, rule)
-        yield Resolved(f"{module.name}.weight", scheme, (n, k), parts, rule, layer)
+        if kind in FLOAT_KINDS:
+            found = FLOAT_KINDS[kind](module, rule)
+        else:
+            found = integers(module, self.description, kind, rule)
+            if kind in STATIC:
+                layer = yield from static_claims(module, rule)
+        yield from found.explained
+        yield Resolved(f"{module.name}.weight", found.scheme, found.shape, found.parts, rule, layer)
 
 
-def _mx(module: Module, kind: str, rule: str) -> Resolved:
-    four = KINDS[kind] == 4
-    weight = module.need("weight", rule, "U8" if four else "F8_E4M3")
-    if len(weight.shape) != 2 or weight.shape[1] * (2 if four else 1) % 32:
-        module.wrong(weight, f"a matrix with groups of 32 along K ({rule})")
-    n, k = weight.shape[0], weight.shape[1] * (2 if four else 1)
-    scale = module.need("weight_scale", rule, "U8", "F8_E8M0", shape=(n, k // 32))
-    scheme = Scheme(E2M1 if four else E4M3, group(32), scale=E8M0)
-    parts: dict[str, Part] = {
-        "codes": PackedRows(weight, 4, k) if four else Rows(weight),
-        "scale": Rows(scale),
-    }
-    return Resolved(f"{module.name}.weight", scheme, (n, k), parts, rule, LayerQuant(INPUTS[kind]))
+def _cache(module: Module) -> Iterator[Auxiliary]:
+    for leaf in CACHE_LEAVES:
+        tensor = module.get(leaf, *FLOATS)
+        if tensor is not None:
+            shape = tensor.shape or (1,)
+            yield Auxiliary(
+                tensor.name, F32 if tensor.kind == "F32" else tensor.dtype, shape, Shared(tensor, shape)
+            )
