@@ -30,6 +30,7 @@ class ArrayCheckpoint:
     config: dict[str, Any]
     held: dict[str, QuantTensor]
     format: str = "arrays"
+    wrapper: str = ""
     path: Path = Path("arrays")
     tokenizer: None = None
 

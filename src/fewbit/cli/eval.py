@@ -116,10 +116,10 @@ def _read(path: Path, most_characters: int) -> str:
 def _windows(path: Path, content: str, tokens: int, chunk: int) -> tuple[list[Window], int]:
     """The windows and how many tokens of the text they hold."""
     from fewbit.evaluate.windows import windows
-    from fewbit.formats import open_checkpoint
+    from fewbit.loader.open import open_model
     from fewbit.tokenizer.tokenizer import Tokenizer
 
-    checkpoint = open_checkpoint(path)
+    checkpoint = open_model(path)
     try:
         if checkpoint.tokenizer is None:
             raise FewbitError(

@@ -63,12 +63,12 @@ def inspect(
         raise CannotRun(f"--concurrency {concurrency} must be at least 1 and --context {context} at least 2")
     from fewbit.cli.finding import find_model
     from fewbit.cli.inspection import inspect_checkpoint
-    from fewbit.formats import open_checkpoint
+    from fewbit.loader.open import open_model
     from fewbit.platforms.known import known_platform
     from fewbit.platforms.linux.memory import read_memory
     from fewbit.platforms.x86.detect import detect
 
-    checkpoint = open_checkpoint(find_model(model, source).path)
+    checkpoint = open_model(find_model(model, source).path)
     try:
         machine = known_platform(platform) if platform else detect()
         found = inspect_checkpoint(

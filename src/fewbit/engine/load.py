@@ -12,11 +12,11 @@ from fewbit.engine.messages import Limits
 from fewbit.engine.runner import Runner
 from fewbit.engine.sequence import pages_for
 from fewbit.engine.size import Size, size_cache
-from fewbit.formats import open_checkpoint
 from fewbit.formats.checkpoint import Checkpoint
 from fewbit.kernels.backend import Backend, open_backend
 from fewbit.loader import LoadOptions, Prepared, load_model, prepare
 from fewbit.loader.memory import Capacity, check_memory, estimate, kv_bytes_per_page
+from fewbit.loader.open import open_model
 from fewbit.platforms.linux.memory import read_memory
 from fewbit.platforms.x86.detect import detect
 from fewbit.spec.cell import Platform
@@ -45,7 +45,7 @@ def load(path: Path, model: ModelConfig, config: EngineConfig, progress: Progres
         raise FewbitError(
             "the reference backend is slow and meant for comparison; add --allow-reference to use it"
         )
-    checkpoint = open_checkpoint(path)
+    checkpoint = open_model(path)
     try:
         if checkpoint.tokenizer is None:
             raise CheckpointError(

@@ -9,10 +9,10 @@ import numpy as np
 
 from fewbit.engine.runner import PAGE_TOKENS, BatchInput, Runner
 from fewbit.evaluate.windows import BLOCK_ROWS, Window
-from fewbit.formats import open_checkpoint
 from fewbit.kernels.backend import open_backend
 from fewbit.loader import LoadOptions, load_model
 from fewbit.loader.memory import Capacity
+from fewbit.loader.open import open_model
 from fewbit.platforms.x86.detect import detect
 from fewbit.spec.dtype import BF16, F32
 
@@ -36,7 +36,7 @@ class Subject:
         pages = -(-chunk // PAGE_TOKENS)
         capacity = Capacity(BLOCK_ROWS, HEAD_ROWS, pages + 1, pages)
         backend = open_backend("reference" if exact else "auto", detect(), threads)
-        checkpoint = open_checkpoint(path)
+        checkpoint = open_model(path)
         try:
             loaded = load_model(checkpoint, backend, LoadOptions(activations, capacity, progress))
         finally:

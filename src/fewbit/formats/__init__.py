@@ -5,17 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from fewbit.formats.checkpoint import Checkpoint
+from fewbit.formats.folder.names import FindText, whole
 from fewbit.formats.sniff import sniff
 from fewbit.spec.refusal import CheckpointError
 
 __all__ = ["open_checkpoint"]
 
 
-def open_checkpoint(path: Path, quantization: str = "") -> Checkpoint:
+def open_checkpoint(path: Path, quantization: str = "", find_text: FindText = whole) -> Checkpoint:
     """Open a GGUF file or a Hugging Face folder by what it holds, not by its name; CheckpointError when refused.
 
     Headers, metadata and tokenizer are read and checked; tensor data is not touched. `quantization` names the format that
-    the checkpoint must be in.
+    the checkpoint must be in. `find_text` (of the model families) finds the text model inside a wrapper of several.
     """
     if sniff(path) == "gguf":
         from fewbit.formats.gguf import open_gguf
@@ -27,4 +28,4 @@ def open_checkpoint(path: Path, quantization: str = "") -> Checkpoint:
         return open_gguf(path)
     from fewbit.formats.folder.open import open_folder
 
-    return open_folder(path, quantization)
+    return open_folder(path, quantization, find_text)

@@ -17,7 +17,8 @@ class TensorInfo:
     """One tensor. `name` is canonical (`model.layers.0.self_attn.q_proj.weight`), `disk_name` the file's own.
 
     `shape` is canonical too: [N, K] for a matrix, whatever order the file writes its extents in. `bytes_on_disk` counts all
-    parts; `disk_name` and `file` are those of the codes. `layer`: what the layer does beside multiplying.
+    parts; `disk_name` and `file` are those of the codes. `layer`: what the layer does beside multiplying. `rule`: what of
+    the file's configuration says that it is stored so. `component`: the tower that it belongs to, "" for the text model.
     """
 
     name: str
@@ -27,6 +28,8 @@ class TensorInfo:
     bytes_on_disk: int
     file: Path
     layer: LayerQuant = NO_LAYER_QUANT
+    rule: str = ""
+    component: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Checkpoint(Protocol):
     """An open checkpoint. Opening reads headers only; `read` decodes rows [start, stop) with bounded memory.
 
     `config` has Hugging Face keys whatever the disk form; `tensors` is keyed by canonical name. Plain floats of
-    one dimension (norms, biases) count their elements as rows.
+    one dimension (norms, biases) count their elements as rows. `wrapper`: model type of the class around the text model.
     """
 
     @property
@@ -62,6 +65,8 @@ class Checkpoint(Protocol):
     def path(self) -> Path: ...
     @property
     def model_type(self) -> str: ...
+    @property
+    def wrapper(self) -> str: ...
     @property
     def config(self) -> Mapping[str, Any]: ...
     @property

@@ -10,6 +10,7 @@ from fewbit.layers.spec import ModelSpec
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import Scheme
 
+NOT_SERVED = "{}: not served by this family, which takes text alone"
 SHOWN = 5  # names listed of each kind of fault
 
 
@@ -18,7 +19,9 @@ def check_headers(spec: ModelSpec, checkpoint: Checkpoint) -> dict[str, str]:
     wanted = {tensor.name: tensor.shape for tensor in spec.tensors()}
     found = checkpoint.tensors
     missing = [name for name in wanted if name not in found]
-    extra = [name for name in found if name not in wanted and name not in spec.explained]
+    explained = {name: why for name, why in spec.explained.items() if name in found}
+    explained |= {name: NOT_SERVED.format(i.component) for name, i in found.items() if i.component}
+    extra = [name for name in found if name not in wanted and name not in explained]
     wrong = [
         f"{name} is {list(found[name].shape)}, expected {list(shape)}"
         for name, shape in wanted.items()
@@ -42,7 +45,7 @@ def check_headers(spec: ModelSpec, checkpoint: Checkpoint) -> dict[str, str]:
         raise CheckpointError(
             f"{checkpoint.path} does not fit its config ({checkpoint.model_type}): {'; '.join(texts)}"
         )
-    return {name: spec.explained[name] for name in found if name in spec.explained}
+    return explained
 
 
 def _list(names: list[str]) -> str:

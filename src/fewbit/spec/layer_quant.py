@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from fewbit.spec.dtype import DType
 from fewbit.spec.granularity import Granularity
@@ -59,6 +59,23 @@ class LayerQuant:
                 yield field, name
         if self.low_rank:
             yield "low_rank", self.low_rank[0]
+
+    def renamed(self, name: Callable[[str], str]) -> LayerQuant:
+        """The tensors under their other names."""
+        if self == NO_LAYER_QUANT:
+            return self
+
+        def of(old: str) -> str:
+            return name(old) if old else ""
+
+        inputs = self.input_quant
+        if inputs is not None:
+            names = of(inputs.scale), of(inputs.zero_point), of(inputs.global_scale)
+            inputs = replace(inputs, scale=names[0], zero_point=names[1], global_scale=names[2])
+        return LayerQuant(
+            inputs, of(self.pre_scale), of(self.pre_rotation), of(self.post_rotation), of(self.quant_bias),
+            (of(self.low_rank[0]), of(self.low_rank[1])) if self.low_rank else None,
+        )  # fmt: skip
 
 
 NO_LAYER_QUANT = LayerQuant()

@@ -27,7 +27,7 @@ class AqlmResolver:
         return split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        if f"{module.name}.weight" in self.config.plain:
+        if any(f"{name}.weight" in self.config.plain for name in (module.name, *module.spellings)):
             yield Unquantized("linear_weights_not_to_quantize")
         elif self.signs & module.leaves.keys():
             yield self._quantized(module)

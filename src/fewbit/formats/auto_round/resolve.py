@@ -27,7 +27,7 @@ class AutoRoundResolver:
         return split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        rule = self.config.rule_of(module.name)
+        rule = module.rule(self.config.rule_of)
         settings = self.config.settings_of(rule)
         said = f"extra_config {rule.text!r}" if rule else "the config"
         if settings.bits >= PLAIN_BITS:
@@ -36,7 +36,7 @@ class AutoRoundResolver:
             words = f"bits {settings.bits}, group_size {settings.group_size}, {settings.packing}"
             yield from _packed(module, settings, f"{said} ({words})")
         elif module.plain_weight is not None and len(module.plain_weight.shape) == 2:
-            if rule and rule.text == module.name:
+            if rule and rule.text in (module.name, *module.spellings):
                 module.fail(
                     f"is plain ({module.plain_weight}), but {self.config.where} gives it {settings.bits} bits by name in "
                     "extra_config; they contradict each other"

@@ -38,7 +38,7 @@ class AwqResolver:
         return split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        entry = self.config.plain_by(module.name)
+        entry = module.rule(self.config.plain_by)
         if entry is not None:
             yield Unquantized(f"modules_to_not_convert {entry!r}")
         elif is_activation(module):
@@ -49,7 +49,7 @@ class AwqResolver:
             for claim in packed_module(module, settings, rule):
                 yield self._scaled(module, claim)
         elif module.plain_weight is not None and len(module.plain_weight.shape) == 2:
-            if module.name == "lm_head" and self.config.lm_head:
+            if "lm_head" in (module.name, *module.spellings) and self.config.lm_head:
                 module.fail(
                     f"is plain ({module.plain_weight}), but {self.config.where} says lm_head true; they contradict each other"
                 )

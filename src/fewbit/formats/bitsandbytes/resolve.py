@@ -44,7 +44,7 @@ class BitsAndBytesResolver:
         return (module, f"weight.{leaf}") if found else split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        weight, skipped = module.leaves.get("weight"), self.config.skips(module.name)
+        weight, skipped = module.leaves.get("weight"), module.rule(self.config.skips)
         packed = bool(self.signs & module.leaves.keys()) or (weight is not None and not weight.is_plain)
         if packed and skipped:
             module.fail(

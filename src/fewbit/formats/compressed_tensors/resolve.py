@@ -10,7 +10,7 @@ from fewbit.formats.compressed_tensors.config import Group, Settings
 from fewbit.formats.compressed_tensors.marlin24 import LEAVES as MARLIN_LEAVES
 from fewbit.formats.compressed_tensors.marlin24 import read_marlin24
 from fewbit.formats.compressed_tensors.sparse import SPARSE_LEAVES, read_sparse
-from fewbit.formats.compressed_tensors.targets import Target, strongest
+from fewbit.formats.compressed_tensors.targets import strongest
 from fewbit.formats.compressed_tensors.transform import rotation, shared_matrices
 from fewbit.formats.compressed_tensors.weights import read_weight
 from fewbit.formats.folder.resolve import Claim, Module, Resolved, Unquantized, split_name
@@ -42,7 +42,7 @@ class CompressedResolver:
         quantized = bool(PACKED & module.leaves.keys()) or (weight is not None and not weight.is_plain)
         if not quantized and (weight is None or len(weight.shape) != 2):
             return
-        ignored = self._strongest(self.settings.ignore, module)[1]
+        ignored = strongest(self.settings.ignore, module)[1]
         if ignored:
             yield Unquantized(f"ignore {ignored!r}")
         elif quantized:
@@ -56,17 +56,12 @@ class CompressedResolver:
                 )
             yield Unquantized("it is stored as a plain float" if group else "no target names it")
 
-    def _strongest(self, targets: tuple[Target, ...], module: Module) -> tuple[int, str]:
-        """By its own name or, for an expert out of a stack, by that of the stack or of what holds it."""
-        names = (module.name, *((module.stack, module.stack.rpartition(".")[0]) if module.stack else ()))
-        return max((strongest(targets, name) for name in names), key=lambda found: found[0])
-
     def _group(self, module: Module) -> tuple[Group | None, int, str]:
         """The group whose target names the module best; groups for activations alone only where no other does."""
         found: tuple[Group | None, int, str] = (None, 0, "")
         for weighted in (True, False):
             for group in self.settings.groups:
-                strength, text = self._strongest(group.targets, module)
+                strength, text = strongest(group.targets, module)
                 if strength > found[1] and (group.weights is not None) == weighted:
                     found = group, strength, text
             if found[0] is not None:
@@ -92,7 +87,7 @@ class CompressedResolver:
         yield from claims
         rotations: dict[str, Any] = {}
         for transform in self.settings.transforms:
-            if transform.names(module.name):
+            if transform.names(module):
                 length = weight.shape[transform.field == "pre_rotation"]
                 rotations[transform.field], own = rotation(module, transform, self.shared, length)
                 if own is not None:

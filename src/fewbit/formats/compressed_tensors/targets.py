@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fewbit.formats.folder.resolve import Module
 from fewbit.spec.refusal import CheckpointError
 
 MAX_PATTERN = 1000
@@ -17,12 +18,16 @@ class Target:
     text: str
     pattern: re.Pattern[str] | None
 
-    def strength(self, module: str) -> int:
-        """3 its exact name, 2 a pattern that its name begins with, 1 its class, 0 not this module."""
+    def named(self, module: str) -> int:
+        """3 its exact name, 2 a pattern that its name begins with."""
         if self.pattern is not None:
             return 2 if self.pattern.match(module) else 0
-        if self.text == module:
-            return 3
+        return 3 if self.text == module else 0
+
+    def strength(self, module: str) -> int:
+        """3 its exact name, 2 a pattern that its name begins with, 1 its class, 0 not this module."""
+        if self.pattern is not None or self.text == module:
+            return self.named(module)
         return int(self.text == ("Embedding" if module.rpartition(".")[2] in EMBEDDINGS else "Linear"))
 
 
@@ -30,11 +35,13 @@ def parse_targets(texts: Iterable[str], where: str) -> tuple[Target, ...]:
     return tuple(_parse(text, where) for text in texts)
 
 
-def strongest(targets: Iterable[Target], module: str) -> tuple[int, str]:
-    """Strength and text of the target that names the module best; (0, "") when none does."""
-    found = (0, "")
+def strongest(targets: Iterable[Target], module: Module) -> tuple[int, str]:
+    """Strength and text of the target that names the module best; (0, "") when none does. Its other spellings count where
+    they are named, not by their class."""
+    found, spellings = (0, ""), module.spellings
     for target in targets:
-        if (strength := target.strength(module)) > found[0]:
+        strength = max(target.strength(module.name), *(target.named(name) for name in spellings))
+        if strength > found[0]:
             found = strength, target.text
     return found
 

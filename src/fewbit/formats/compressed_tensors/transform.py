@@ -51,7 +51,7 @@ class Transform:
     targets: tuple[Target, ...]
     ignore: tuple[Target, ...]
 
-    def names(self, module: str) -> bool:
+    def names(self, module: Module) -> bool:
         return bool(strongest(self.targets, module)[0]) and not strongest(self.ignore, module)[0]
 
 

@@ -10,6 +10,7 @@ from fewbit.formats.checkpoint import TensorInfo, TokenizerFiles
 from fewbit.formats.finite import check_finite
 from fewbit.formats.folder.config import Reader, read_config
 from fewbit.formats.folder.files import FolderFiles
+from fewbit.formats.folder.names import Names
 from fewbit.formats.folder.resolve import Resolved, Resolver, resolve_all
 from fewbit.formats.folder.stacked import unstack
 from fewbit.formats.folder.tokenizer import read_tokenizer
@@ -25,15 +26,16 @@ class FolderCheckpoint:
 
     def __init__(self, files: FolderFiles, name: str, resolver: Resolver) -> None:
         self._files, self.format, self.path = files, name, files.path
-        self.config: Mapping[str, Any] = read_config(Reader(str(files.config_path), files.config))
+        self.config: Mapping[str, Any] = read_config(Reader(files.config_where, files.config))
+        self.wrapper = files.names.wrapper
         self.model_type: str = self.config["model_type"]
         unstacked = unstack(files.tensors, self.config)
-        self._resolution = resolve_all(resolver, unstacked.tensors, name, unstacked.stack_of)
+        self._resolution = resolve_all(resolver, unstacked.tensors, name, unstacked.stack_of, files.names)
         self.explained: Mapping[str, str] = self._resolution.explained
         self.unquantized: Mapping[str, str] = self._resolution.unquantized
         self.auxiliary = self._resolution.auxiliary
         self.tensors: Mapping[str, TensorInfo] = {
-            name: _describe(resolved) for name, resolved in self._resolution.tensors.items()
+            name: _describe(resolved, files.names) for name, resolved in self._resolution.tensors.items()
         }
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> QuantTensor:
@@ -68,10 +70,10 @@ class FolderCheckpoint:
         self._files.close()
 
 
-def _describe(resolved: Resolved) -> TensorInfo:
+def _describe(resolved: Resolved, names: Names) -> TensorInfo:
     tensors = [t for part in resolved.parts.values() for t in part.tensors]
     first = tensors[0]
     return TensorInfo(
         resolved.name, first.name, resolved.shape, resolved.scheme, sum(t.bytes for t in tensors), first.file.path,
-        resolved.layer,
+        resolved.layer, resolved.rule, names.component(first.name),
     )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder.members import MAX_JSON_BYTES, member, weight_files
+from fewbit.formats.folder.names import FindText, whole
 from fewbit.formats.folder.safetensors import DiskTensor, read_header
 from fewbit.formats.strict_json import read_object
 from fewbit.spec.refusal import CheckpointError
@@ -34,9 +35,10 @@ class Declaration:
 
 
 class FolderFiles:
-    """`config`: config.json without the declarations; `declarations` by key, those of config.json first."""
+    """`config`: the text model's, without the declarations; `declarations` by key, those of config.json first.
+    `tensors` by the file's own names, which `names` makes canonical."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, find_text: FindText = whole) -> None:
         self.path = path
         self.files: list[CheckedFile] = []
         self.tensors: dict[str, DiskTensor] = {}
@@ -45,31 +47,50 @@ class FolderFiles:
             raise CheckpointError(
                 f"{path}: has no config.json beside its weights, expected a Hugging Face folder"
             )
-        self.config_path = config_path
+        self.config_path, self.config_where = config_path, str(config_path)
         self.config = read_object(config_path, MAX_JSON_BYTES)
         self.declarations = self._declarations()
         try:
             self._open_weights()
+            self._find_text(find_text)
         except BaseException:
             self.close()
             raise
 
+    def _find_text(self, find_text: FindText) -> None:
+        """The text model's own declaration stands for the whole where the whole has none of that key."""
+        text = find_text(self.config, self.tensors.keys())
+        self.config, self.names = text.config, text.names
+        if not text.where:
+            return
+        self.config_where = f"{self.config_path}: {text.where}"
+        for key, inner in self._in_config(self.config_where).items():
+            outer = self.declarations.get(key, inner)
+            if outer.values != inner.values:
+                raise CheckpointError(
+                    f"{inner.where}: differs from {outer.where}; remove the one that does not fit the weights"
+                )
+            self.declarations = {key: outer, **self.declarations}
+
     def _declarations(self) -> dict[str, Declaration]:
+        found = self._in_config(str(self.config_path))
+        names = sorted(e.name for e in os.scandir(self.path))
+        for name in (*SIDE_FILES, *(n for n in names if n.startswith(DESCRIPTION) and n.endswith(".json"))):
+            path = member(self.path, name)
+            if path is not None:
+                found[name] = Declaration(name, str(path), read_object(path, MAX_JSON_BYTES))
+        return found
+
+    def _in_config(self, where: str) -> dict[str, Declaration]:
+        """Taken out of `config`."""
         found: dict[str, Declaration] = {}
         for key in CONFIG_KEYS:
             value = self.config.pop(key, None)
             if value is None:
                 continue
             if not isinstance(value, dict):
-                raise CheckpointError(
-                    f"{self.config_path}: key {key!r} is {str(value)[:80]!r}, expected an object"
-                )
-            found[key] = Declaration(key, f"{self.config_path}: {key}", value)
-        names = sorted(e.name for e in os.scandir(self.path))
-        for name in (*SIDE_FILES, *(n for n in names if n.startswith(DESCRIPTION) and n.endswith(".json"))):
-            path = member(self.path, name)
-            if path is not None:
-                found[name] = Declaration(name, str(path), read_object(path, MAX_JSON_BYTES))
+                raise CheckpointError(f"{where}: key {key!r} is {str(value)[:80]!r}, expected an object")
+            found[key] = Declaration(key, f"{where}: {key}", value)
         return found
 
     def _open_weights(self) -> None:

@@ -95,5 +95,8 @@ MODEL_TYPES: dict[str, ModelType] = {
     )
 }
 
-UNSERVED = frozenset({"qwen3_moe", "gpt_oss", "deepseek_v3", "deepseek_v4", "llama4_text", "bitnet"})
+UNSERVED = frozenset({
+    "qwen3_moe", "gpt_oss", "deepseek_v3", "deepseek_v4", "llama4_text", "bitnet",
+    "mixtral", "minimax", "minimax_m2", "minimax_m3_vl_text", "phimoe",
+})  # fmt: skip
 """Model types whose tensors are read and checked, but which no family serves yet; the family checks their config."""

@@ -7,10 +7,11 @@ from pathlib import Path
 from fewbit.formats.folder.checkpoint import FolderCheckpoint
 from fewbit.formats.folder.detect import find_format
 from fewbit.formats.folder.files import FolderFiles
+from fewbit.formats.folder.names import FindText, whole
 
 
-def open_folder(path: Path, quantization: str = "") -> FolderCheckpoint:
-    files = FolderFiles(path)
+def open_folder(path: Path, quantization: str = "", find_text: FindText = whole) -> FolderCheckpoint:
+    files = FolderFiles(path, find_text)
     try:
         name, found = find_format(files, quantization)
         return FolderCheckpoint(files, name, found.resolver(files))

@@ -6,11 +6,13 @@ leaves; a plain floating leaf that nobody claims (a bias, a norm) is taken as it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
-from typing import NoReturn, Protocol
+from typing import NoReturn, Protocol, TypeVar
 
+from fewbit.formats.folder.names import AS_THEY_ARE, Names
 from fewbit.formats.folder.parts import Part, Rows
 from fewbit.formats.folder.safetensors import DiskTensor
 from fewbit.spec.dtype import DType
@@ -58,12 +60,14 @@ class Explained:
     why: str
 
 
+T = TypeVar("T")
+N = TypeVar("N", Resolved, Auxiliary)
 Claim = Resolved | Unquantized | Auxiliary | Explained
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Module:
-    """A module's name and its tensors by leaf. `need` and `fail` make the errors that a format owes its user.
+    """A module's name in the file and its tensors by leaf. `need` and `fail` make the errors that a format owes its user.
 
     `stack`: the stored name of the tensor that holds this expert with others, "" where the module has tensors of its own.
     """
@@ -71,11 +75,23 @@ class Module:
     name: str
     leaves: Mapping[str, DiskTensor]
     stack: str = ""
+    names: Names = AS_THEY_ARE
 
     @property
     def is_half(self) -> bool:
         """The gate or up of a stack of both."""
         return self.stack.endswith("gate_up_proj")
+
+    @cached_property
+    def spellings(self) -> tuple[str, ...]:
+        """Other names by which a rule may call it: an expert out of a stack also goes by that of the stack or of what holds it."""
+        stacks = (self.stack, self.stack.rpartition(".")[0]) if self.stack else ()
+        return (*self.names.spellings(self.name), *stacks)
+
+    def rule(self, find: Callable[[str], T]) -> T:
+        """What `find` says of the module's own name, else of its other spellings: the first that is not empty."""
+        found = find(self.name)
+        return found or next(filter(None, map(find, self.spellings)), found)
 
     def fail(self, message: str) -> NoReturn:
         file = next(iter(self.leaves.values())).file.path
@@ -140,27 +156,32 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def resolve_all(
-    resolver: Resolver, disk: Mapping[str, DiskTensor], what: str, stack_of: Mapping[str, str] = NO_STACKS
+    resolver: Resolver,
+    disk: Mapping[str, DiskTensor],
+    what: str,
+    stack_of: Mapping[str, str] = NO_STACKS,
+    names: Names = AS_THEY_ARE,
 ) -> Resolution:
-    """`what` names the format for errors; `stack_of` the stored stacks of modules that were taken out of one."""
+    """`what` names the format for errors; `stack_of` the stored stacks of modules that were taken out of one. What is found has
+    canonical names by `names`."""
     found = Resolution()
-    for module in _modules(resolver, disk, stack_of):
+    for module in _modules(resolver, disk, stack_of, names):
         taken: set[str] = set()
         quantized, rule = "", ""
         for claim in resolver.resolve(module):
             match claim:
                 case Resolved():
-                    _add(found.tensors, claim.name, claim, module)
+                    _add(found.tensors, _canonical(claim, names), module)
                     used = [t for part in claim.parts.values() for t in part.tensors]
                     quantized = quantized or ("" if claim.scheme.is_plain else claim.rule)
                 case Auxiliary():
-                    _add(found.auxiliary, claim.name, claim, module)
+                    _add(found.auxiliary, replace(claim, name=names.canonical(claim.name)), module)
                     used = list(claim.part.tensors)
                 case Explained():
                     found.explained[claim.tensor.name] = claim.why
                     used = [claim.tensor]
                 case Unquantized():
-                    rule = found.unquantized[module.name] = claim.rule
+                    rule = found.unquantized[names.canonical(module.name)] = claim.rule
                     used = []
             taken |= {t.name for t in used}
         _take_rest(resolver, module, taken, quantized, rule, what, found)
@@ -194,8 +215,8 @@ def _take_rest(
                 f"{tensor.file.path}: tensor {tensor} is taken by nothing in the format {what}{because}; "
                 "the checkpoint is a variant that is not supported, or broken"
             )
-        name = f"{module.name}.{leaf}" if module.stack else tensor.name
-        _add(found.tensors, name, plain(tensor, rule or "no rule names it", name), module)
+        name = module.names.canonical(f"{module.name}.{leaf}" if module.stack else tensor.name)
+        _add(found.tensors, plain(tensor, rule or "no rule names it", name), module)
 
 
 def plain(tensor: DiskTensor, rule: str, name: str = "") -> Resolved:
@@ -209,20 +230,22 @@ def _as_vector(tensor: DiskTensor) -> DiskTensor:
     return DiskTensor(tensor.name, tensor.kind, (1,), tensor.start, tensor.bytes, tensor.file)
 
 
+def _canonical(claim: Resolved, names: Names) -> Resolved:
+    return replace(claim, name=names.canonical(claim.name), layer=claim.layer.renamed(names.canonical))
+
+
 def _modules(
-    resolver: Resolver, disk: Mapping[str, DiskTensor], stack_of: Mapping[str, str]
+    resolver: Resolver, disk: Mapping[str, DiskTensor], stack_of: Mapping[str, str], names: Names
 ) -> Iterator[Module]:
     grouped: dict[str, dict[str, DiskTensor]] = {}
     for name, tensor in disk.items():
         module, leaf = resolver.split(name)
         grouped.setdefault(module, {})[leaf] = tensor
     for name, leaves in grouped.items():
-        yield Module(name, leaves, stack_of.get(name, ""))
+        yield Module(name, leaves, stack_of.get(name, ""), names)
 
 
-def _add(
-    into: dict[str, Resolved] | dict[str, Auxiliary], name: str, claim: Resolved | Auxiliary, module: Module
-) -> None:
-    if name in into:
-        module.fail(f"gives the tensor {name!r} a second time; expected it once")
-    into[name] = claim  # type: ignore[assignment]
+def _add(into: dict[str, N], claim: N, module: Module) -> None:
+    if claim.name in into:
+        module.fail(f"gives the tensor {claim.name!r} a second time; expected it once")
+    into[claim.name] = claim

@@ -35,7 +35,7 @@ class Fp8Resolver:
 
     def resolve(self, module: Module) -> Iterable[Claim]:
         yield from cache_scales(module)
-        entry = self.settings.rule_of(module.name)
+        entry = module.rule(self.settings.rule_of)
         if entry:
             yield Unquantized(f"the entry {entry!r} of modules_to_not_convert")
         elif SIGNS & module.leaves.keys() or ("weight" in module.leaves and module.plain_weight is None):

@@ -28,7 +28,7 @@ MAX_ROPE_FACTORS = 4096
 
 
 class GgufCheckpoint:
-    format = "gguf"
+    format, wrapper = "gguf", ""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -37,7 +37,7 @@ class GptqResolver:
         return split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        rule = self.config.rule_of(module.name)
+        rule = module.rule(self.config.rule_of)
         if rule and rule.skip:
             yield Unquantized(f"dynamic rule {rule.text!r}")
         elif self.signs & module.leaves.keys():
@@ -48,7 +48,7 @@ class GptqResolver:
                 module, settings, f"{said} (bits {settings.bits}, group_size {settings.group_size})"
             )
         elif module.plain_weight is not None and len(module.plain_weight.shape) == 2:
-            if module.name == "lm_head" and self.config.lm_head:
+            if "lm_head" in (module.name, *module.spellings) and self.config.lm_head:
                 module.fail(
                     f"is plain ({module.plain_weight}), but {self.config.where} says lm_head true; they contradict each other"
                 )

@@ -41,8 +41,9 @@ class MlxResolver:
         return split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        named = module.name in self.config.overrides
-        settings = self.config.overrides.get(module.name, self.config.settings)
+        overrides = self.config.overrides
+        named = next((name for name in (module.name, *module.spellings) if name in overrides), None)
+        settings = self.config.settings if named is None else overrides[named]
         weight = module.leaves.get("weight")
         packed = bool(SIGNS & module.leaves.keys()) or (weight is not None and not weight.is_plain)
         if settings is None:

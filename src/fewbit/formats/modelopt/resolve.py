@@ -42,7 +42,7 @@ class ModelOptResolver:
 
     def resolve(self, module: Module) -> Iterable[Claim]:
         yield from cache_scales(module)
-        entry, layer = self.settings.rule_of(module.name), self.settings.layer_of(module.name)
+        entry, layer = module.rule(self.settings.rule_of), module.rule(self.settings.layer_of)
         stored = SIGNS & module.leaves.keys() or ("weight" in module.leaves and module.plain_weight is None)
         if entry:
             yield Unquantized(f"the entry {entry!r} of ignore or exclude_modules")
@@ -52,7 +52,10 @@ class ModelOptResolver:
             )
         elif stored and layer is not None:
             yield from _quantized(module, layer)
-        elif module.plain_weight is not None and module.name in self.settings.layers:
+        elif module.plain_weight is not None and self.settings.layers.keys() & {
+            module.name,
+            *module.spellings,
+        }:
             module.fail(
                 f"is plain ({module.plain_weight}), but {self.settings.where} names it in quantized_layers; they contradict each other"
             )

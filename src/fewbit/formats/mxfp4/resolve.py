@@ -35,7 +35,7 @@ class Mxfp4Resolver:
         return split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        entry = self.settings.rule_of(module.name)
+        entry = module.rule(self.settings.rule_of)
         if entry:
             yield Unquantized(f"the entry {entry!r} of modules_to_not_convert")
         elif SIGNS & module.leaves.keys():

@@ -40,7 +40,7 @@ class QqqResolver:
         if SIGNS & module.leaves.keys():
             yield _packed(module, self.config.group_size)
         elif module.plain_weight is not None and len(module.plain_weight.shape) == 2:
-            if module.name == "lm_head" and self.config.lm_head:
+            if "lm_head" in (module.name, *module.spellings) and self.config.lm_head:
                 module.fail(
                     f"is plain ({module.plain_weight}), but {self.config.where} says lm_head true; they contradict each other"
                 )

@@ -9,6 +9,7 @@ from typing import Any
 from fewbit.formats.folder.config import Reader
 from fewbit.formats.folder.files import FolderFiles
 from fewbit.formats.folder.keys import Key
+from fewbit.formats.folder.resolve import Module
 from fewbit.formats.quark.spec import ELEMENTS, TensorSpec, read_spec
 
 KEYS: dict[str, Key] = {
@@ -65,17 +66,21 @@ class Settings:
         """The entry that leaves the module plain, "" for none."""
         return next((entry for entry in self.excluded if fnmatchcase(module, entry)), "")
 
-    def spec_of(self, module: str) -> tuple[LayerSpec | None, str]:
-        """By name before type before all, and the rule that says so."""
-        named = [(glob, spec) for glob, spec in self.by_name.items() if fnmatchcase(module, glob)]
-        for glob, spec in named[1:]:
-            if spec != named[0][1]:
+    def named(self, module: str) -> str:
+        """The glob of `by_name` that names the module, "" for none."""
+        found = [glob for glob in self.by_name if fnmatchcase(module, glob)]
+        for glob in found[1:]:
+            if self.by_name[glob] != self.by_name[found[0]]:
                 Reader(self.where, {}).fail(
-                    f"layer_quant_config has {named[0][0]!r} and {glob!r} for the module {module!r}, which differ; expected one"
+                    f"layer_quant_config has {found[0]!r} and {glob!r} for the module {module!r}, which differ; expected one"
                 )
-        if named:
-            return named[0][1], f"layer_quant_config {named[0][0]!r}"
-        kind = "Embedding" if module.endswith("embed_tokens") else "Linear"
+        return found[0] if found else ""
+
+    def spec_of(self, module: Module) -> tuple[LayerSpec | None, str]:
+        """By name before type before all, and the rule that says so."""
+        if glob := module.rule(self.named):
+            return self.by_name[glob], f"layer_quant_config {glob!r}"
+        kind = "Embedding" if module.name.endswith("embed_tokens") else "Linear"
         if kind in self.by_type:
             return self.by_type[kind], f"layer_type_quant_config {kind!r}"
         return self.everywhere, "global_quant_config"

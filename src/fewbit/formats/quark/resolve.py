@@ -43,12 +43,12 @@ class QuarkResolver:
 
     def resolve(self, module: Module) -> Iterable[Claim]:
         yield from cache_scales(module, ("k_scale", "v_scale", "output_scale"))
-        entry = self.settings.rule_of(module.name)
+        entry = module.rule(self.settings.rule_of)
         stored = SIGNS & module.leaves.keys() or ("weight" in module.leaves and module.plain_weight is None)
         if entry:
             yield Unquantized(f"the entry {entry!r} of exclude")
         elif stored:
-            spec, rule = self.settings.spec_of(module.name)
+            spec, rule = self.settings.spec_of(module)
             if spec is None or spec.weight is None:
                 module.fail(
                     f"is quantized, but {rule} of {self.settings.where} gives its weight no spec; they contradict each other"
@@ -65,7 +65,7 @@ class QuarkResolver:
             )
             yield Resolved(f"{module.name}.weight", scheme, shape, parts, rule, LayerQuant(inputs))
         elif module.plain_weight is not None and len(module.plain_weight.shape) == 2:
-            if module.name in self.settings.by_name:
+            if self.settings.by_name.keys() & {module.name, *module.spellings}:
                 module.fail(
                     f"is plain ({module.plain_weight}), but {self.settings.where} names it in layer_quant_config; they contradict each other"
                 )

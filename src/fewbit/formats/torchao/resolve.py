@@ -34,7 +34,7 @@ class TorchAoResolver:
 
     def resolve(self, module: Module) -> Iterable[Claim]:
         packed = any(leaf.startswith(PREFIX) for leaf in module.leaves)
-        skipped, said = self.config.skips(module.name), self.config.metadata.get(f"{module.name}.weight")
+        skipped, said = module.rule(self.config.skips), self.config.metadata.get(f"{module.name}.weight")
         where = f"{next(iter(module.leaves.values())).file.path}: metadata of {module.name + '.weight'!r}"
         if packed and skipped:
             module.fail(

@@ -27,7 +27,7 @@ class W8A8Resolver:
         return split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        weight, skipped = module.leaves.get("weight"), self.config.skips(module.name)
+        weight, skipped = module.leaves.get("weight"), module.rule(self.config.skips)
         packed = bool(self.signs & module.leaves.keys()) or (weight is not None and not weight.is_plain)
         if packed and skipped:
             module.fail(
