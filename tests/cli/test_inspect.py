@@ -8,10 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import numpy as np
 import pytest
 
+from fewbit.formats.compressed_tensors.encode import config_of, encode
+from fewbit.formats.folder.writer import as_disk
 from fewbit.platforms.linux.memory import memory_available
+from fewbit.schemes.reference import quantize
+from fewbit.spec.dtype import E4M3, F16, F32, I4
+from fewbit.spec.granularity import CHANNEL, group
+from fewbit.spec.scheme import Scheme
+from tests.formats.compressed_tensors.fixture import tiny_compressed
 from tests.formats.gguf.fixture import RawTensor, tiny_gguf, tiny_gguf_parts, write_gguf
+from tests.formats.plain.fixture import tiny_folder
+from tests.formats.wrapped import wrap
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -172,3 +182,42 @@ def test_it_fits_the_terminal(fewbit_cli: Run, tmp_path: Path, columns: str) -> 
     assert max(map(len, done.stdout.splitlines())) <= int(columns)
     for word in ("qkv", "gate_up", "coverage", "unquantized", "memory"):
         assert word in done.stdout
+
+
+def test_a_wrapper_is_told_by_component(fewbit_cli: Run, tmp_path: Path) -> None:
+    """The text model runs; a tower is counted with its quantized share, and a shape that no kernel fits is said."""
+    scheme = Scheme(I4, group(32), F16)
+    folder = tiny_compressed(tmp_path / "m", scheme)
+    fc2 = encode(quantize(np.ones((4304, 1152), np.float32), scheme), False)
+    tower = {f"vision_tower.blocks.0.fc2.{leaf}": array for leaf, array in fc2.items()}
+    tower["vision_tower.patch.weight"] = as_disk(quantize(np.ones((64, 588), np.float32), Scheme(F16)))
+    tower["multi_modal_projector.linear_1.bias"] = as_disk(quantize(np.ones(64, np.float32), Scheme(F16)))
+    wrap(folder, tower=tower)
+    done = fewbit_cli("inspect", folder, "--json", "--backend", "reference")
+    assert done.returncode == 0, done.stderr
+    found = read(done)
+    assert (found["model_type"], found["wrapper"]) == ("llama", "llava")
+    coverage = found["coverage"]
+    codes = 4304 * 1152 // 2 + 4304 * 36 * 2
+    assert coverage["vision tower"] == {"quantized_bytes": codes, "bytes": codes + 64 * 588 * 2}
+    assert coverage["projector"] == {"quantized_bytes": 0, "bytes": 128}
+    assert coverage["trunk"]["quantized_bytes"] == coverage["trunk"]["bytes"] > 0
+    assert found["unused"] == {}
+    lines = [line for line in found["layers"] if line["component"] in ("vision tower", "projector")]
+    assert all(line["note"].startswith("not served by this family") and not line["refusal"] for line in lines)
+    text = fewbit_cli("inspect", folder, "--backend", "reference").stdout
+    assert "llama in llava" in text and "vision tower 9" in text and "projector 0 % quantized" in text
+
+
+def test_a_tower_that_no_kernel_runs_is_said_and_refuses_nothing(fewbit_cli: Run, tmp_path: Path) -> None:
+    scheme = Scheme(E4M3, CHANNEL, F32)
+    fc2 = encode(quantize(np.ones((80, 72), np.float32), scheme), False)
+    folder = tiny_folder(tmp_path / "m", "bf16")
+    wrap(folder, tower={f"visual.fc2.{leaf}": array for leaf, array in fc2.items()})
+    declared = config_of(scheme, False, ignore=["re:.*language_model.*"])
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"quantization_config": declared}))
+    done = fewbit_cli("inspect", folder, "--json", "--platform", "x86_avx2")
+    assert done.returncode == 0, done.stderr
+    note = next(line["note"] for line in read(done)["layers"] if line["component"] == "vision tower")
+    assert "nothing here would run it: scheme e4m3channel for linear is not supported" in note

@@ -16,6 +16,7 @@ from fewbit.spec.refusal import FewbitError
 
 if TYPE_CHECKING:
     from fewbit.cli.inspection import Inspection, Line
+    from fewbit.formats.checkpoint import Checkpoint
     from fewbit.platforms.linux.memory import Memory
     from fewbit.spec.cell import KernelRow
 
@@ -112,7 +113,7 @@ def _show(found: Inspection, memory: Memory | None) -> None:
                 ("model", str(checkpoint.path)),
                 (
                     "format",
-                    f"{checkpoint.format}, {checkpoint.model_type}, {parameters(checkpoint) / 1e6:,.1f} M parameters",
+                    f"{checkpoint.format}, {_model_type(checkpoint)}, {parameters(checkpoint) / 1e6:,.1f} M parameters",
                 ),
                 ("on disk", f"{format_bytes(size)} in {len(checkpoint.tensors)} tensors"),
                 ("platform", " · ".join(filter(None, (found.platform.name, found.platform.description)))),
@@ -137,10 +138,15 @@ def _show(found: Inspection, memory: Memory | None) -> None:
     out.print(facts([_others(found), *_coverage(found), *_unquantized(found), *_memory(found, memory)]))
 
 
+def _model_type(checkpoint: Checkpoint) -> str:
+    """`qwen2 in qwen2_5_vl`."""
+    return " in ".join(filter(None, (checkpoint.model_type, checkpoint.wrapper)))
+
+
 def _row(line: Line) -> list[str | Text]:
-    count = f"×{len(line.names)}" if line.component == "trunk" else ""
+    count = f"×{len(line.names)}" if line.component not in ("", "embedding", "head") else ""
     if line.decode is None or line.prefill is None:
-        kernels = [Text("refused", "red"), Text("refused", "red")]
+        kernels = [Text("refused", "red") if line.refusal else Text("not served", "dim") for _ in range(2)]
     else:
         kernels = [Text(_kernel(line.decode)), Text(_kernel(line.prefill))]
     sizes = [_bytes(line.disk_bytes), _bytes(line.packed_bytes)]
@@ -220,6 +226,7 @@ def _as_json(found: Inspection, memory: Memory | None, causes: list[str]) -> dic
         "path": str(checkpoint.path),
         "format": checkpoint.format,
         "model_type": checkpoint.model_type,
+        "wrapper": checkpoint.wrapper or None,
         "platform": {"name": found.platform.name, "features": sorted(found.platform.provides)},
         "runs": not causes,
         "causes": causes,

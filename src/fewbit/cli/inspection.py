@@ -13,16 +13,16 @@ from fewbit.kernels.selector import Selector
 from fewbit.layers.method import EmbeddingMethod, LinearMethod, choose_embedding, choose_linear
 from fewbit.layers.spec import EmbeddingSpec, LinearSpec, ModelSpec
 from fewbit.loader.memory import PAGE_TOKENS, Capacity, MemoryNeed, estimate
-from fewbit.loader.report import check_headers
+from fewbit.loader.report import NOT_SERVED, check_headers
 from fewbit.models import family
 from fewbit.models.interface import ModelShape
-from fewbit.spec.cell import Choice, KernelRow, Platform
+from fewbit.spec.cell import Cell, Choice, KernelRow, Platform
 from fewbit.spec.layout import Layout
 from fewbit.spec.op import OPS
 from fewbit.spec.refusal import RefusedError
 from fewbit.spec.scheme import Scheme
 
-COMPONENTS = ("embedding", "trunk", "experts", "head", "encoders")
+COMPONENTS = ("embedding", "trunk", "experts", "head")
 OTHERS = ("rms_norm", "rope_angles", "rope", "kv_store", "swiglu", "gather_rows", "sample")
 CACHE = "bf16"  # scheme of the key/value cache
 CANONICAL = "canonical"  # layout of the reference backend
@@ -61,7 +61,8 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """`others`: the ops without weights, with their kernels. `why_plain`: tensors held unquantized, by the rule that says so.
-    `apart`: merged projections held in several matrices, by the reason.
+    `unused`: tensors of the text model that are rightly not
+    read. `apart`: merged projections held in several matrices, by the reason.
     `need` is None when some layer has no kernel.
     """
 
@@ -82,9 +83,11 @@ class Inspection:
         return tuple(line for line in self.lines if line.refusal)
 
     def coverage(self) -> dict[str, tuple[int, int]]:
-        """Bytes on disk of each component: (quantized, all)."""
+        """Bytes on disk of each component: (quantized, all). Towers beside the text model are components of their own."""
         found = {}
-        for component in COMPONENTS:
+        for component in dict.fromkeys(
+            (*COMPONENTS, *(line.component for line in self.lines if line.component))
+        ):
             mine = [line for line in self.lines if line.component == component]
             found[component] = (
                 sum(x.disk_bytes for x in mine if x.quantized),
@@ -115,6 +118,7 @@ def inspect_checkpoint(
     for linear in spec.linears:
         survey.linear(linear)
     embedding = survey.embedding(spec.embedding)
+    survey.towers()
     survey.attention(shape)
     survey.other_ops(shape)
 
@@ -128,7 +132,7 @@ def inspect_checkpoint(
         tuple(survey.lines.values()),
         survey.others,
         _why_plain(spec, checkpoint.tensors),
-        unused,
+        {name: why for name, why in unused.items() if not checkpoint.tensors[name].component},
         {why: tuple(names) for why, names in survey.apart.items()},
         need,
         capacity,
@@ -200,6 +204,22 @@ class Survey:
             line.packed_bytes = _packed(method.choice, info.scheme, *spec.weight.shape)
         return method
 
+    def towers(self) -> None:
+        """What lies beside the text model: not served, but accounted for, and with it whether kernels would fit its layers."""
+        for name, info in self.tensors.items():
+            if not info.component:
+                continue
+            note = NOT_SERVED
+            if len(info.shape) == 2:
+                sizes = (("n", info.shape[0]), ("k", info.shape[1]))
+                answer = self.selector.ask(Cell("linear", info.scheme.name, _scale(info.scheme), sizes=sizes))
+                if not isinstance(answer, Choice):
+                    note += f"; nothing here would run it: {answer[0]}"
+            line = self._line(info.component, info.component, info.scheme.name, note=note)
+            line.names.append(name)
+            line.disk_bytes += info.bytes_on_disk
+            line.quantized = not info.scheme.is_plain
+
     def attention(self, shape: ModelShape) -> None:
         """A line for each size of head; its two kernels are asked for by phase."""
         for head_dim in sorted({dim for _, dim in shape.kv_shapes}):
@@ -245,6 +265,10 @@ def _packed(choice: Choice, scheme: Scheme, n: int, k: int) -> int:
     return Packing.packed_bytes(Packing.layout(choice.layout, scheme), n, k)
 
 
+def _scale(scheme: Scheme) -> str:
+    return scheme.scale.name if scheme.scale else ""
+
+
 def _reason(refused: RefusedError) -> str:
     return "; ".join(map(str, refused.refusals))
 
@@ -257,7 +281,8 @@ def _why_plain(spec: ModelSpec, tensors: Mapping[str, TensorInfo]) -> dict[str, 
     plain = dict.fromkeys(m.name for m in matrices if tensors[m.name].scheme.is_plain)
     rules = {"norms (vectors stay in f32)": vectors, "biases (vectors stay in f32)": biases}
     for name in plain:
-        rules.setdefault(f"stored as {tensors[name].scheme} in the file", []).append(name)
+        stored, why = f"stored as {tensors[name].scheme} in the file", tensors[name].rule
+        rules.setdefault(f"{stored}: {why}" if why else stored, []).append(name)
     return {rule: tuple(names) for rule, names in rules.items() if names}
 
 

@@ -10,7 +10,7 @@ from fewbit.layers.spec import ModelSpec
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import Scheme
 
-NOT_SERVED = "{}: not served by this family, which takes text alone"
+NOT_SERVED = "not served by this family, which takes text alone"
 SHOWN = 5  # names listed of each kind of fault
 
 
@@ -20,7 +20,7 @@ def check_headers(spec: ModelSpec, checkpoint: Checkpoint) -> dict[str, str]:
     found = checkpoint.tensors
     missing = [name for name in wanted if name not in found]
     explained = {name: why for name, why in spec.explained.items() if name in found}
-    explained |= {name: NOT_SERVED.format(i.component) for name, i in found.items() if i.component}
+    explained |= {name: f"{i.component}: {NOT_SERVED}" for name, i in found.items() if i.component}
     extra = [name for name in found if name not in wanted and name not in explained]
     wrong = [
         f"{name} is {list(found[name].shape)}, expected {list(shape)}"
