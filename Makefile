@@ -16,7 +16,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check --no-input -qq
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 SOURCES := $(shell find src -type f -not -name '*.pyc' 2>/dev/null)
-NATIVE := $(shell find CMakeLists.txt cmake src/fewbit/kernels/cpu \( -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name CMakeLists.txt \) 2>/dev/null)
+NATIVE := $(shell find CMakeLists.txt cmake src/fewbit/kernels/cpu src/fewbit/codec \( -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name CMakeLists.txt \) 2>/dev/null)
 
 .PHONY: setup serve tools test test-all test-asan bench lint wheel clean
 .DELETE_ON_ERROR:

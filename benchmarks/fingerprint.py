@@ -8,10 +8,10 @@ import os
 import platform as python_platform
 
 from fewbit import __version__
+from fewbit.library_path import find_library
 from fewbit.platforms.linux.cgroup import read_limits
 from fewbit.platforms.linux.topology import read_topology
 from fewbit.platforms.x86.detect import detect
-from fewbit.platforms.x86.library_path import find_library
 
 
 def library_build() -> str:

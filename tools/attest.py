@@ -21,8 +21,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from fewbit.kernels.cpu.backend import CpuBackend  # noqa: E402
 from fewbit.kernels.cpu.library import row_names, version  # noqa: E402
+from fewbit.library_path import find_library  # noqa: E402
 from fewbit.platforms.x86.detect import CPUINFO, detection, model_name  # noqa: E402
-from fewbit.platforms.x86.library_path import find_library  # noqa: E402
 from fewbit.registry.attested import Record, read_attestation, write_records  # noqa: E402
 from fewbit.registry.table import load_rows  # noqa: E402
 from fewbit.spec.cell import KernelRow  # noqa: E402

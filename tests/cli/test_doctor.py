@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from fewbit.platforms.x86.library_path import find_library
+from fewbit.library_path import find_library
 
 Run = Callable[..., CompletedProcess[str]]
 

@@ -134,7 +134,7 @@ def test_the_library_packs_the_same_bytes(scheme: Scheme) -> None:
         for start in range(0, n, 32):
             rows = slice(start, min(start + 32, n))
             parts = {role: part[rows] for role, part in tensor.parts.items()}
-            packer.add(QuantTensor(scheme, (rows.stop - rows.start, k), parts))
+            packer.write(start, QuantTensor(scheme, (rows.stop - rows.start, k), parts))
         packed = np.asarray(backend.array(packer.finish().data)).view(np.uint8).reshape(-1)
         expected = pack(tensor, layout)
         differ = np.flatnonzero(packed != expected)

@@ -62,7 +62,7 @@ def run(problem: Problem, row: KernelRow, backend: Any) -> dict[str, np.ndarray]
 def _give(value: Any, row: KernelRow, backend: Any) -> Any:
     if isinstance(value, QuantTensor):
         packer = backend.packer(backend.layout(row.layout, value.scheme), *value.shape)
-        packer.add(value)
+        packer.write(0, value)
         return packer.finish()
     return backend.upload(value, ELEMENTS[value.dtype.name]) if isinstance(value, np.ndarray) else value
 

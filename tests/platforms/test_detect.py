@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from fewbit.library_path import find_library
 from fewbit.platforms.known import KNOWN, PlatformError, known_platform, nearest_known
 from fewbit.platforms.x86.detect import AMX_DENIED, NO_LIBRARY, NOT_SAVED, judge, read_cpuinfo_flags
-from fewbit.platforms.x86.library_path import find_library
 from fewbit.platforms.x86.mask import apply_mask
 from fewbit.spec.features import FEATURES, ISAS, name_features
 

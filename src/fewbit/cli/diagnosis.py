@@ -10,13 +10,13 @@ from importlib import metadata
 from pathlib import Path
 
 from fewbit import env
+from fewbit.library_path import find_library, library_paths
 from fewbit.platforms.linux.cgroup import Limits, read_limits
 from fewbit.platforms.linux.memory import Memory, read_memory
 from fewbit.platforms.linux.read import text
 from fewbit.platforms.linux.threads import ThreadPlan, plan_threads
 from fewbit.platforms.linux.topology import Topology, read_topology
 from fewbit.platforms.x86.detect import CPUINFO, Detection, detection, model_name
-from fewbit.platforms.x86.library_path import find_library, library_paths
 from fewbit.registry.grammar import parse_name
 from fewbit.registry.table import load_rows
 from fewbit.spec.refusal import FewbitError

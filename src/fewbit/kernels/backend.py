@@ -20,15 +20,19 @@ class Runnable(Protocol):
 
 
 class Packer(Protocol):
-    """Takes a weight in pieces of consecutive rows (each but the last a multiple of 32), so that no whole copy exists."""
+    """Takes a weight in pieces of rows, each from and to a multiple of the layout's panel (or the last row), in any order and
+    from several threads, so that no whole copy exists. `finish` refuses a weight with rows missing."""
 
-    def add(self, piece: QuantTensor) -> None: ...
+    def write(self, row: int, piece: QuantTensor) -> None: ...
     def finish(self) -> PackedTensor: ...
 
 
 class Backend(Protocol):
+    """`threads`: how many are worth having for work beside plans, such as packing."""
+
     name: str
     selector: Selector
+    threads: int
 
     def empty(self, shape: tuple[int, ...], dtype: DType) -> Buffer: ...
     def upload(self, array: Any, dtype: DType) -> Buffer: ...

@@ -15,7 +15,7 @@ from fewbit.loader.memory import Capacity, MemoryNeed, check_memory, estimate
 from fewbit.loader.report import Report, check_headers
 from fewbit.loader.stream import Stream
 from fewbit.models import family
-from fewbit.models.interface import Model, ModelShape, Parameters
+from fewbit.models.interface import Model, ModelShape
 from fewbit.platforms.linux.memory import read_memory
 
 
@@ -73,16 +73,8 @@ def load_model(checkpoint: Checkpoint, backend: Backend, options: LoadOptions | 
         prepared.linears, prepared.embedding, prepared.spec, prepared.shape, backend, options.capacity
     )
     check_memory(need, read_memory())
-    stream = Stream(
-        checkpoint, backend, sum(info.bytes_on_disk for info in checkpoint.tensors.values()), options.progress
-    )
-    linears = {method.spec.name: stream.linear(method) for method in prepared.linears}
-    tied = linears.get(prepared.spec.embedding.tied_to)
-    embedding = stream.embedding(prepared.embedding, tied)
-    vectors = {vector.name: stream.vector(vector.tensor) for vector in prepared.spec.vectors}
-    stream.finish()
+    stream = Stream(checkpoint, backend, options.progress)
+    parameters = stream.parameters(prepared.linears, prepared.embedding, prepared.spec)
     report = Report.of(prepared.spec, checkpoint, stream.consumed, prepared.explained)
-    model = family(checkpoint.model_type).build(
-        prepared.config, Parameters(linears, embedding, vectors), backend
-    )
+    model = family(checkpoint.model_type).build(prepared.config, parameters, backend)
     return LoadedModel(model, prepared, report, need)

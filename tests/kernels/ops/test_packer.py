@@ -36,23 +36,24 @@ def test_pieces_join_to_the_layout(cpu: CpuBackend, scheme: str, n: int, step: i
     layout = cpu.layout("n32k256" if tensor.scheme.super_scale else "n32k32", tensor.scheme)
     packer = cpu.packer(layout, n, 256)
     for start in range(0, n, step):
-        packer.add(rows(tensor, start, start + step))
+        packer.write(start, rows(tensor, start, start + step))
     packed = packer.finish()
     assert (packed.n, packed.k) == (n, 256)
     np.testing.assert_array_equal(storage.view(packed.data), pack(tensor, layout))
 
 
-def test_pieces_that_do_not_continue_are_refused(cpu: CpuBackend) -> None:
+def test_pieces_that_are_no_panels_are_refused(cpu: CpuBackend) -> None:
     tensor = quantize(np.zeros((64, 32), np.float32), SCHEMES["i4g32"])
     packer = cpu.packer(cpu.layout("n32k32", tensor.scheme), 64, 32)
-    packer.add(rows(tensor, 0, 20))
-    with pytest.raises(ValueError, match="after row 20, which is inside a panel of 32"):
-        packer.add(rows(tensor, 20, 64))
-    with pytest.raises(ValueError, match="packed 20 of 64 rows"):
+    for start, stop in ((0, 20), (20, 64)):
+        with pytest.raises(ValueError, match=f"rows {start} to {stop} of 64 are no whole panels of 32 rows"):
+            packer.write(start, rows(tensor, start, stop))
+    packer.write(32, rows(tensor, 32, 64))
+    with pytest.raises(ValueError, match="packed 32 of 64 rows"):
         packer.finish()
     whole = cpu.packer(cpu.layout("n32k32", tensor.scheme), 32, 32)
-    with pytest.raises(ValueError, match=r"i4g32 \[64, 32\] does not continue i4g32 \[32, 32\]"):
-        whole.add(tensor)
+    with pytest.raises(ValueError, match=r"i4g32 \[64, 32\] at row 0 is no part of i4g32 \[32, 32\]"):
+        whole.write(0, tensor)
 
 
 def test_memory_lives_as_long_as_a_view_of_it(cpu: CpuBackend) -> None:

@@ -19,7 +19,7 @@ def test_packing_does_not_pin_the_thread_that_loads() -> None:
     before = os.sched_getaffinity(0)
     cpu = CpuBackend(detect())
     tensor = quantize(np.zeros((64, 32), np.float32), SCHEMES["i4g32"])
-    cpu.packer(cpu.layout("n32k32", tensor.scheme), 64, 32).add(tensor)
+    cpu.packer(cpu.layout("n32k32", tensor.scheme), 64, 32).write(0, tensor)
     assert os.sched_getaffinity(0) == before
     assert CpuBackend(detect()).pool.plan == cpu.pool.plan
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fewbit.formats.bitsandbytes.quant_state import QuantState
-from fewbit.formats.folder.packing import from_order, unpack_bits
 from fewbit.formats.folder.safetensors import DiskTensor
+from fewbit.formats.folder.unpack import unpack_codes
 from fewbit.schemes.arrays import Array
 
 INT8_STEP = np.float32(7.874015718698502e-3)
@@ -32,7 +32,7 @@ class FlatCodes:
 
     def read(self, start: int, stop: int) -> Array:
         raw = self.weight.rows(start * self.k // 2, stop * self.k // 2).reshape(stop - start, -1)
-        return from_order(unpack_bits(raw, 4, self.k), (1, 0))
+        return unpack_codes(raw, 4, self.k, order=(1, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fewbit.formats.folder.packing import unpack_bits
 from fewbit.formats.folder.safetensors import DiskTensor
+from fewbit.formats.folder.unpack import unpack_codes
 from fewbit.schemes.arrays import Array
 from fewbit.schemes.floats.table import widen
 from fewbit.spec.refusal import CheckpointError
@@ -32,7 +32,7 @@ class ZeroPoints(_OfOne):
         first = start // 32 * 32  # 32 codes fill whole words at any width
         low, high = first * self.bits // 32, min(-(-stop * self.bits // 32), self.tensor.shape[0])
         words = np.ascontiguousarray(self.tensor.rows(low, high).T)
-        codes = unpack_bits(words, self.bits, stop - first)
+        codes = unpack_codes(words, self.bits, stop - first)
         return np.ascontiguousarray(codes[:, start - first :].T)
 
 
@@ -76,7 +76,7 @@ class Mask(_OfOne):
     k: int
 
     def read(self, start: int, stop: int) -> Array:
-        return unpack_bits(self.tensor.rows(start, stop), 1, self.k)
+        return unpack_codes(self.tensor.rows(start, stop), 1, self.k)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,11 @@ import numpy as np
 from fewbit.formats.compressed_tensors.activations import input_quant
 from fewbit.formats.compressed_tensors.config import Group
 from fewbit.formats.compressed_tensors.scales import granularity_of
-from fewbit.formats.folder.packing import signed, unpack_bits
+from fewbit.formats.folder.packing import signed
 from fewbit.formats.folder.parts import Columns, Part
 from fewbit.formats.folder.resolve import Claim, Module, Resolved
 from fewbit.formats.folder.safetensors import DiskTensor
+from fewbit.formats.folder.unpack import unpack_codes
 from fewbit.schemes.arrays import Array
 from fewbit.spec.dtype import dtype
 from fewbit.spec.layer_quant import LayerQuant
@@ -79,7 +80,7 @@ class Kept24:
         place = row % 2 * 2 + row % 8 // 4 + row % 4 // 2 * 32 + row // 8 * 4
         swap = (column == 1).astype(int) - place % 2  # 1 up and left, -1 down and right
         blocks = words.reshape(len(words), -1, ROWS, 2)[:, :, place + swap, column - swap]
-        quads = unpack_bits(np.ascontiguousarray(blocks.transpose(1, 2, 0, 3)), 2, 16)
+        quads = unpack_codes(np.ascontiguousarray(blocks.transpose(1, 2, 0, 3)), 2, 16)
         return quads.reshape(last - first, -1, 2)
 
     def read(self, start: int, stop: int) -> Array:
@@ -110,7 +111,7 @@ class Codes24:
         first, last = start // ROWS * ROWS, -(-stop // ROWS) * ROWS
         words = self.tensor.columns(first * self.bits // 2, last * self.bits // 2)
         count = (last - first) * 16
-        shuffled = unpack_bits(words, self.bits, count).reshape(-1, 1024)
+        shuffled = unpack_codes(words, self.bits, count).reshape(-1, 1024)
         ordered = np.empty_like(shuffled)
         ordered[:, _places(self.bits)] = shuffled
         tiles = ordered.reshape(len(words), -1, 16, 16)  # K, N, 16 of K, 16 of N

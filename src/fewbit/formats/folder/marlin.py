@@ -11,9 +11,8 @@ from functools import cache
 
 import numpy as np
 
-from fewbit.formats.folder.packing import unpack_bits
-from fewbit.formats.folder.parts import apply_sign
 from fewbit.formats.folder.safetensors import DiskTensor
+from fewbit.formats.folder.unpack import place_tiles, transposed, unpack_codes
 from fewbit.schemes.arrays import Array
 
 TILE, ACROSS = 16, 64
@@ -37,6 +36,15 @@ def code_order(kind: str) -> Array:
     return interleaved
 
 
+@cache
+def _rows_order(kind: str) -> Array:
+    """[1024]: code i of a run is element order[i] = output * 16 + row of 64 outputs by 16 rows of K."""
+    tile, rest = np.divmod(code_order(kind), TILE * TILE)
+    row, column = np.divmod(rest, TILE)
+    order: Array = ((tile * TILE + column) * TILE + row).astype(np.int32)
+    return order
+
+
 @dataclass(frozen=True, slots=True)
 class MarlinCodes:
     tensor: DiskTensor
@@ -50,14 +58,10 @@ class MarlinCodes:
     def read(self, start: int, stop: int) -> Array:
         first, last = start // ACROSS, -(-stop // ACROSS)
         words = self.tensor.columns(first * 128, last * 128)
-        runs = unpack_bits(words, 4, words.shape[1] * 8).reshape(len(words), -1, 1024)
-        tiles = np.empty_like(runs)
-        tiles[..., code_order(self.kind)] = runs
-        k_by_n = (
-            tiles.reshape(len(words), -1, TILE, TILE).transpose(0, 2, 1, 3).reshape(len(words) * TILE, -1)
-        )
+        runs = unpack_codes(words, 4, words.shape[1] * 8, self.sign).reshape(len(words), -1, ACROSS * TILE)
+        rows = place_tiles(runs, _rows_order(self.kind), ACROSS, TILE)
         low = first * ACROSS
-        return apply_sign(np.ascontiguousarray(k_by_n[:, start - low : stop - low].T), 4, self.sign)
+        return np.ascontiguousarray(rows[start - low : stop - low])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class MarlinScales:
         runs = self.tensor.columns(low, high).reshape(self.tensor.shape[0], -1, len(order))
         out = np.empty_like(runs)
         out[..., order] = runs
-        return np.ascontiguousarray(out.reshape(len(runs), -1)[:, start - low : stop - low].T)
+        return transposed(out.reshape(len(runs), -1)[:, start - low : stop - low])
 
 
 def pack_marlin(codes: Array, kind: str = HALF) -> Array:

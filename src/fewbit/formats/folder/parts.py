@@ -12,8 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from fewbit.formats.folder.packing import from_order, sign_extend, signed, unpack_bits, unpack_planes
+from fewbit.formats.folder.packing import unpack_planes
 from fewbit.formats.folder.safetensors import DiskTensor
+from fewbit.formats.folder.unpack import apply_sign, transposed, unpack_codes
 from fewbit.schemes.arrays import Array
 
 
@@ -61,7 +62,7 @@ class Columns(_OfOne):
     """Stored transposed: [..., N] on disk."""
 
     def read(self, start: int, stop: int) -> Array:
-        return np.ascontiguousarray(self.tensor.columns(start, stop).T)
+        return transposed(self.tensor.columns(start, stop))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,8 @@ class PackedRows(_OfOne):
 
     def read(self, start: int, stop: int) -> Array:
         rows = self.tensor.rows(start, stop)
-        rows = rows.reshape(stop - start, math.prod(rows.shape[1:]))
-        codes = unpack_bits(rows, self.bits, self.count)
-        return apply_sign(from_order(codes, self.order) if self.order else codes, self.bits, self.sign)
+        words = rows.reshape(stop - start, math.prod(rows.shape[1:]))
+        return unpack_codes(words, self.bits, self.count, self.sign, self.order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +110,10 @@ class PackedDown(_OfOne):
     planes: tuple[int, ...] = ()
 
     def read(self, start: int, stop: int) -> Array:
-        words = np.ascontiguousarray(self.tensor.columns(start, stop).T)
-        codes = (
-            unpack_planes(words, self.planes, self.count)
-            if self.planes
-            else unpack_bits(words, self.bits, self.count)
-        )
-        return apply_sign(codes, self.bits, self.sign)
+        words = transposed(self.tensor.columns(start, stop))
+        if not self.planes:
+            return unpack_codes(words, self.bits, self.count, self.sign)
+        return apply_sign(unpack_planes(words, self.planes, self.count), self.bits, self.sign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +138,12 @@ class PackedAcross(_OfOne):
         words = self.tensor.columns(low, high)
         words, count = self.fix(words) if self.fix else words, words.shape[1] * width // self.bits
         codes = (
-            unpack_planes(words, self.planes, count) if self.planes else unpack_bits(words, self.bits, count)
+            unpack_planes(words, self.planes, count)
+            if self.planes
+            else unpack_codes(words, self.bits, count, order=self.order)
         )
-        codes = from_order(codes, self.order) if self.order else codes
         codes = self.fix_codes(codes) if self.fix_codes else codes
-        wanted = np.ascontiguousarray(codes[:, start - first : stop - first].T)
-        return apply_sign(wanted, self.bits, self.sign)
+        return apply_sign(transposed(codes[:, start - first : stop - first]), self.bits, self.sign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +155,3 @@ class Computed:
 
     def read(self, start: int, stop: int) -> Array:
         return self.rows(start, stop)
-
-
-def apply_sign(codes: Array, bits: int, sign: str) -> Array:
-    match sign:
-        case "none":
-            return codes
-        case "offset":
-            return signed(codes, bits)
-        case "twos":
-            return sign_extend(codes, bits)
-    raise ValueError(f"sign {sign!r} is none of none, offset, twos")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from fewbit import codec
 from fewbit.formats.gguf.types import BY_SCHEME, GgufType
 from fewbit.schemes.arrays import Array, array_dtype, empty_parts
 from fewbit.spec.scheme import QuantTensor
@@ -20,6 +21,9 @@ def decode_into(kind: GgufType, raw: Array, parts: Mapping[str, Array]) -> None:
         return
     blocks = raw.reshape(raw.size // kind.block_bytes, kind.block_bytes)
     by_block = _by_block(parts, len(blocks))
+    if kind.id in codec.BLOCK_TYPES and codec.available():
+        codec.unpack_blocks(kind.id, blocks, by_block)
+        return
     step = PIECE_ELEMS // kind.block
     for start in range(0, len(blocks), step):
         piece = slice(start, start + step)

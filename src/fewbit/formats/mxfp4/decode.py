@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fewbit.formats.folder.packing import unpack_bits
 from fewbit.formats.folder.parts import EveryRow
 from fewbit.formats.folder.safetensors import DiskTensor
+from fewbit.formats.folder.unpack import unpack_codes
 from fewbit.schemes.arrays import Array
 
 
@@ -22,4 +22,4 @@ class PackedEveryRow:
         return self.rows.tensors
 
     def read(self, start: int, stop: int) -> Array:
-        return unpack_bits(self.rows.read(start, stop).reshape(stop - start, self.count // 2), 4, self.count)
+        return unpack_codes(self.rows.read(start, stop).reshape(stop - start, self.count // 2), 4, self.count)

@@ -29,6 +29,7 @@ class CpuBackend:
     def __init__(self, platform: Platform, threads: int | None = None) -> None:
         self.library = library.load()
         self.pool = Pool(threads)
+        self.threads = self.pool.threads
         self.selector = Selector(platform)
         self._workspace = allocate(0)
 

@@ -1,6 +1,6 @@
 """Finds and loads libfewbit.so, the kernel library with a plain C interface. Needs ctypes alone, no numpy.
 
-platforms/x86/library_path.py says where it is looked for: FEWBIT_LIBRARY, beside this file, the checkout's build folder.
+library_path.py says where it is looked for: FEWBIT_LIBRARY, beside this file, the checkout's build folder.
 """
 
 from __future__ import annotations
@@ -11,13 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from fewbit.kernels.cpu import abi
-from fewbit.platforms.x86.library_path import find_library, library_paths
-from fewbit.spec.refusal import FewbitError
-
-
-class LibraryError(FewbitError):
-    """The kernel library is missing, cannot be loaded, or is of another build."""
-
+from fewbit.library_path import LibraryError, find_library, library_paths
 
 FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "fb_find": (POINTER(abi.Kernel), [c_char_p]),

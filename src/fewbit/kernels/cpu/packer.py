@@ -1,8 +1,9 @@
-"""Streams a weight into its layout: each piece of canonical rows is packed by the library's pack kernel, then forgotten."""
+"""Packs a weight into its layout: each piece of canonical rows by the library's pack kernel, in the thread that brings it."""
 
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,39 +19,46 @@ from fewbit.spec.scheme import QuantTensor
 if TYPE_CHECKING:
     from fewbit.kernels.cpu.backend import CpuBackend
 
+ALONE = abi.Worker(
+    thread=0, threads=1
+)  # the calling thread does all of the kernel's work; packing takes no scratch
+
 
 class PiecePacker:
-    """Rows are added in order; every piece but the last has a multiple of the layout's panel height."""
+    """Pieces begin at panels and end at panels or the last row, so several threads may write at once. The kernel is called
+    outside the thread pool: the caller decides how many pieces are in flight."""
 
     def __init__(self, backend: CpuBackend, layout: Layout, n: int, k: int) -> None:
-        self.backend, self.layout, self.n, self.k = backend, layout, n, k
+        self.layout, self.n, self.k = layout, n, k
         choice = backend.selector.choose("pack", layout.scheme.name, (("n", n), ("k", k)), layout.name)
-        self.kernel = find(choice.row_for(1), backend.library)
+        self.run = find(choice.row_for(1), backend.library).contents.run
+        self.packed_bytes = backend.packed_bytes
         self.memory = allocate(backend.packed_bytes(layout, n, k))
-        self.rows = 0
+        self.rows, self._count = 0, threading.Lock()
 
-    def add(self, piece: QuantTensor) -> None:
-        if self.rows % self.layout.panel_n:
-            raise ValueError(
-                f"a piece of rows after row {self.rows}, which is inside a panel of {self.layout.panel_n}"
-            )
+    def write(self, row: int, piece: QuantTensor) -> None:
         rows, k = piece.shape
-        if piece.scheme != self.layout.scheme or k != self.k or self.rows + rows > self.n:
+        stop, panel = row + rows, self.layout.panel_n
+        if row % panel or (stop % panel and stop != self.n):
             raise ValueError(
-                f"{piece.scheme} [{rows}, {k}] does not continue {self.layout.scheme} [{self.n}, {self.k}]"
+                f"rows {row} to {stop} of {self.n} are no whole panels of {panel} rows, nor end the weight"
+            )
+        if piece.scheme != self.layout.scheme or k != self.k or not 0 <= row <= stop <= self.n:
+            raise ValueError(
+                f"{piece.scheme} [{rows}, {k}] at row {row} is no part of {self.layout.scheme} [{self.n}, {self.k}]"
             )
         parts = {role: np.ascontiguousarray(part) for role, part in piece.parts.items()}
         struct = abi.STRUCTS["pack"]()
         for role, part in parts.items():
             setattr(struct, role, part.ctypes.data)
-        struct.packed = self.memory.ctypes.data + self.backend.packed_bytes(self.layout, self.rows, k)
+        struct.packed = self.memory.ctypes.data + self.packed_bytes(self.layout, row, k)
         struct.codes_stride = k
         struct.scale_stride = parts["scale"].shape[1] if "scale" in parts else 0
         struct.super_scale_stride = parts["super_scale"].shape[1] if "super_scale" in parts else 0
         struct.n, struct.k = rows, k
-        step = abi.Step(self.kernel, ctypes.addressof(struct), 0, 0)
-        self.backend.library.fb_run(self.backend.pool.handle, ctypes.byref(step), 1)
-        self.rows += rows
+        self.run(ctypes.addressof(struct), 0, ctypes.byref(ALONE))
+        with self._count:
+            self.rows += rows
 
     def finish(self) -> PackedTensor:
         if self.rows != self.n:

@@ -20,6 +20,7 @@ from fewbit.spec.scheme import QuantTensor, Scheme
 
 class ReferenceBackend:
     name = "reference"
+    threads = 1
 
     def __init__(self, platform: Platform) -> None:
         self.selector = Selector(platform, "reference")
@@ -55,10 +56,9 @@ class DequantizingPacker:
     def __init__(self, layout: Layout, data: Buffer) -> None:
         self.layout, self.data, self.rows = layout, data, 0
 
-    def add(self, piece: QuantTensor) -> None:
-        stop = self.rows + piece.shape[0]
-        storage.view(self.data)[self.rows : stop] = dequantize(piece)
-        self.rows = stop
+    def write(self, row: int, piece: QuantTensor) -> None:
+        storage.view(self.data)[row : row + piece.shape[0]] = dequantize(piece)
+        self.rows += piece.shape[0]
 
     def finish(self) -> PackedTensor:
         n, k = self.data.shape

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from fewbit import env
+from fewbit.library_path import find_library
 from fewbit.platforms.known import PlatformError, nearest_known
-from fewbit.platforms.x86.library_path import find_library
 from fewbit.platforms.x86.mask import apply_mask
 from fewbit.spec.cell import Platform
 from fewbit.spec.features import FEATURES, sort_features

@@ -1,4 +1,4 @@
-"""Where libfewbit.so may lie. It stands here, below the kernels, since detection asks the library what the core grants."""
+"""Where libfewbit.so may lie. It stands here, below all, since kernels, decoding and the detection of a machine call into it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ from pathlib import Path
 
 import fewbit
 from fewbit import env
+from fewbit.spec.refusal import FewbitError
 
 NAME = "libfewbit.so"
+
+
+class LibraryError(FewbitError):
+    """The compiled library is missing, cannot be loaded, or is of another build."""
 
 
 def library_paths() -> list[Path]:

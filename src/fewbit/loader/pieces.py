@@ -1,0 +1,61 @@
+"""How weights are cut for loading: rows of a packed block that one thread decodes and packs at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import lcm
+
+from fewbit.layers.method import Block
+from fewbit.layers.spec import TensorSpec
+
+PANEL_ROWS = 32
+MOST_BYTES = 4 << 20
+ALL_BYTES = 24 << 20
+"""Of decoded codes in all threads together. With what they are decoded from, two to three times that is in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows from `row` on of a block: of one tensor, or of several where a tensor does not end with a panel."""
+
+    block: Block
+    row: int
+    rows: tuple[tuple[TensorSpec, int, int], ...]
+
+    @property
+    def names(self) -> str:
+        return ", ".join(tensor.name for tensor, _, _ in self.rows)
+
+
+def cut(block: Block, threads: int) -> Iterator[Piece]:
+    """Pieces begin at panels, and at the ends of tensors where these are ends of panels."""
+    unit = lcm(PANEL_ROWS, block.scheme.block_n)
+    row_bytes = max(block.k * max(block.scheme.codes.bits, 8) // 8, 1)
+    step = max(min(MOST_BYTES, ALL_BYTES // threads) // row_bytes // unit, 1) * unit
+    ends = _ends(block)
+    start = 0
+    while start < block.n:
+        stop = min(
+            start + step, *(end for end in ends if end > start and (end % unit == 0 or end == block.n))
+        )
+        yield Piece(block, start, tuple(_rows(block.weights, start, stop)))
+        start = stop
+
+
+def _ends(block: Block) -> list[int]:
+    ends, at = [], 0
+    for weight in block.weights:
+        at += weight.shape[0]
+        ends.append(at)
+    return ends
+
+
+def _rows(weights: tuple[TensorSpec, ...], start: int, stop: int) -> Iterator[tuple[TensorSpec, int, int]]:
+    """Rows [start, stop) of the weights laid below one another, as (tensor, its own start, its own stop)."""
+    base = 0
+    for weight in weights:
+        low, high = max(start - base, 0), min(stop - base, weight.shape[0])
+        if low < high:
+            yield weight, low, high
+        base += weight.shape[0]
