@@ -1,4 +1,4 @@
-"""python -m benchmarks peers | step"""
+"""python -m benchmarks peers | step | load"""
 
 from __future__ import annotations
 
@@ -21,13 +21,31 @@ def main() -> int:
     step = commands.add_parser("step", help="time of a decode step outside the kernels")
     step.add_argument("--steps", type=int, default=200)
     step.add_argument("--batch", type=int, nargs="+", default=[1, 8])
+    load = commands.add_parser(
+        "load", help="checkpoints of every format from the page cache into packed weights"
+    )
+    load.add_argument("--rounds", type=int, default=5)
+    load.add_argument(
+        "--layers", type=int, default=3, help="of 218 million weights each, in the files it writes"
+    )
+    load.add_argument("--only", default="", help="formats whose name has this in it")
+    load.add_argument("--folder", type=Path, default=None, help="where the files are written, one at a time")
+    load.add_argument("--model", default="", help="a checkpoint of one's own instead")
+    load.add_argument("--threads", type=int, default=None)
     for each in (peers, step):
         each.add_argument("--model", default="demo")
         each.add_argument("--threads", type=int, default=None)
     options = parser.parse_args()
     try:
-        model = resolve_model(options.model).path
         threads = plan_threads(threads=options.threads).threads
+        if options.command == "load":
+            from benchmarks import load as measured_load
+
+            own = resolve_model(options.model).path if options.model else None
+            return measured_load.run(
+                own, threads, options.rounds, options.layers, options.only, options.folder
+            )
+        model = resolve_model(options.model).path
         if options.command == "step":
             from benchmarks import step as measured
 

@@ -12,7 +12,7 @@ class Refuse:
         if name.split(".")[0] in {"rich", "tokenizers", "cyclopts", "starlette", "uvicorn", "psutil", "minijinja", "torch"}:
             raise ImportError(f"{name} is not on this machine")
 sys.meta_path.insert(0, Refuse())
-import benchmarks.peers, benchmarks.step, benchmarks.worker, benchmarks.__main__
+import benchmarks.load, benchmarks.load_worker, benchmarks.peers, benchmarks.step, benchmarks.worker, benchmarks.__main__
 from benchmarks.report import print_table
 print_table("title", ["a", "long"], [["1", "2"]])
 """

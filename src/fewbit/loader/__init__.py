@@ -15,7 +15,7 @@ from fewbit.loader.memory import Capacity, MemoryNeed, check_memory, estimate
 from fewbit.loader.report import Report, check_headers
 from fewbit.loader.stream import Stream
 from fewbit.models import family
-from fewbit.models.interface import Model, ModelShape
+from fewbit.models.interface import Model, ModelShape, Parameters
 from fewbit.platforms.linux.memory import read_memory
 
 
@@ -47,6 +47,7 @@ class Prepared:
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
     model: Model
+    parameters: Parameters
     prepared: Prepared
     report: Report
     need: MemoryNeed
@@ -77,4 +78,4 @@ def load_model(checkpoint: Checkpoint, backend: Backend, options: LoadOptions | 
     parameters = stream.parameters(prepared.linears, prepared.embedding, prepared.spec)
     report = Report.of(prepared.spec, checkpoint, stream.consumed, prepared.explained)
     model = family(checkpoint.model_type).build(prepared.config, parameters, backend)
-    return LoadedModel(model, prepared, report, need)
+    return LoadedModel(model, parameters, prepared, report, need)

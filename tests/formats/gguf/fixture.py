@@ -107,13 +107,13 @@ def tiny_gguf_parts(
     """Metadata and tensors, for tests that spoil them before writing."""
     family = ARCHITECTURES[architecture]
     config = tiny_config(family.model_type, **changes)
-    disk_names = _disk_names(architecture, config["num_hidden_layers"])
+    names = disk_names(architecture, config["num_hidden_layers"])
     tensors: dict[str, QuantTensor | RawTensor] = {}
     for name, weight in tiny_weights(config, seed).items():
         if family.permuted and ("q_proj" in name or "k_proj" in name):
             weight = to_disk_rows(weight, config["head_dim"])
-        tensors[disk_names[name]] = quantize(weight, SCHEMES[scheme] if weight.ndim == 2 else plain.F32)
-    return {**tiny_metadata(architecture, config), **_tokenizer()}, tensors
+        tensors[names[name]] = quantize(weight, SCHEMES[scheme] if weight.ndim == 2 else plain.F32)
+    return {**tiny_metadata(architecture, config), **tiny_tokenizer()}, tensors
 
 
 def to_disk_rows(weight: Array, head_dim: int) -> Array:
@@ -142,7 +142,8 @@ def tiny_metadata(architecture: str, config: Mapping[str, Any]) -> dict[str, Any
             "general.quantization_version": 2, **{f"{architecture}.{k}": v for k, v in values.items()}}  # fmt: skip
 
 
-def _tokenizer() -> dict[str, Any]:
+def tiny_tokenizer() -> dict[str, Any]:
+    """Its metadata."""
     tokens, types, merges = tiny_vocabulary()
     return {
         "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.tokens": tokens,
@@ -152,7 +153,8 @@ def _tokenizer() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _disk_names(architecture: str, layers: int) -> dict[str, str]:
+def disk_names(architecture: str, layers: int) -> dict[str, str]:
+    """The file's name of each canonical tensor."""
     parts = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "attn_norm", "ffn_norm",
              "attn_q_norm", "attn_k_norm")  # fmt: skip
     disk = ["token_embd.weight", "output_norm.weight", "output.weight"]
