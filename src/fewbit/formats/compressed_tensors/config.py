@@ -56,7 +56,10 @@ HARMLESS_SPARSITY = frozenset({"targets", "ignore", "global_sparsity", "sparsity
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """How weights or activations are quantized. `group_size` 0: no groups; `block` rows x columns."""
+    """How weights or activations are quantized. `group_size` 0: no groups; `block` rows x columns.
+
+    `is_ordered`: each column says which group it is in; the orders `weight` and `static` leave it where it stands.
+    """
 
     bits: int
     is_float: bool
@@ -65,6 +68,7 @@ class Args:
     block: tuple[int, int] = (0, 0)
     symmetric: bool = True
     dynamic: bool = False
+    is_ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,5 +151,5 @@ def read_args(reader: Reader) -> Args:
         reader.fail(f"key 'block_structure' is {str(block)[:80]}, expected two whole numbers above 0")
     return Args(
         values["num_bits"], values["type"] == "float", strategy, max(size, 0), (block[0], block[1]),
-        values["symmetric"], bool(values["dynamic"]),
+        values["symmetric"], bool(values["dynamic"]), values["actorder"] in (True, "group", "dynamic"),
     )  # fmt: skip

@@ -84,6 +84,8 @@ def _packed(module: Module, args: Args, rule: str) -> Weight:
         scale=scale.dtype,
         zero_point=None if args.symmetric else dtype(f"u{bits}"),
     )
+    if args.is_ordered and granularity.sharing == "group":
+        module.need("weight_g_idx", f"actorder ({rule})")
     index = module.get("weight_g_idx", "I32", "I64", shape=(k,))
     if index is not None:
         if ordered := granularity.sharing == "group" and is_order(module, index, granularity.k, k):

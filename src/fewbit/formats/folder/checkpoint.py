@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from fewbit.formats.checkpoint import TensorInfo, TokenizerFiles
 from fewbit.formats.finite import check_finite
 from fewbit.formats.folder.config import Reader, read_config
@@ -58,9 +60,16 @@ class FolderCheckpoint:
         return tensor
 
     def read_auxiliary(self, name: str) -> Array:
-        """f32 of the auxiliary tensor's shape."""
+        """f32 of the auxiliary tensor's shape, all finite."""
         auxiliary = self.auxiliary[name]
-        return widen(auxiliary.part.read(0, auxiliary.shape[0]), auxiliary.dtype).reshape(auxiliary.shape)
+        value = widen(auxiliary.part.read(0, auxiliary.shape[0]), auxiliary.dtype).reshape(auxiliary.shape)
+        if not np.isfinite(value).all():
+            tensor, at = auxiliary.part.tensors[0], np.argwhere(~np.isfinite(value))[0].tolist()
+            raise CheckpointError(
+                f"{tensor.file.path}: tensor {tensor.name!r} has the value {value[tuple(at)]} at {at}, expected finite numbers; "
+                "the checkpoint is broken, fetch or convert it again"
+            )
+        return value
 
     @cached_property
     def tokenizer(self) -> TokenizerFiles | None:

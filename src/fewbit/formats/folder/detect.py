@@ -33,6 +33,11 @@ def find_format(files: FolderFiles, asked: str = "") -> tuple[str, Format]:
         )
     if not found and files.declarations:
         declaration = next(iter(files.declarations.values()))
+        method = declaration.values.get("quant_method", "")
+        if not isinstance(method, str):
+            raise CheckpointError(
+                f"{declaration.where}: key 'quant_method' is {str(method)[:80]}, expected the name of a format"
+            )
         raise CheckpointError(
             f"{declaration.where}: is quantized with the format {declaration.method or 'without a name'!r}, which is not "
             f"supported yet (supported: {', '.join(candidates)}); give a plain (BF16, F16, F32) checkpoint or a GGUF file"

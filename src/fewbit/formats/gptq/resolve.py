@@ -77,6 +77,8 @@ def packed_module(module: Module, settings: Settings, rule: str) -> Iterator[Cla
     )
     if (settings.planar or bits == 3) and n % 32:
         module.wrong(qweight, f"a multiple of 32 output rows at {bits} bits")
+    if settings.desc_act and groups > 1:
+        module.need("g_idx", f"desc_act ({rule})")
     index = module.get("g_idx", "I32", "I64", shape=(k,))
     order = None if index is None else _activation_order(module, index, length, groups)
     if index is not None and order is None:

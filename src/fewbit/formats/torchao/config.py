@@ -22,6 +22,7 @@ _ENTRY: dict[str, Key] = {
     "_version": Key("count", default=1, only=(1, 2)),
     "_data": Key("object", required=True),
 }
+_ENUM: dict[str, Key] = {"_type": Key("string"), "_data": Key("string", required=True)}
 _SHARED = frozenset({"granularity", "set_inductor_config", "layout"})
 CONFIGS: dict[str, tuple[str, frozenset[str]]] = {
     "Int8WeightOnlyConfig": ("Int8Tensor", _SHARED | {"group_size"}),
@@ -85,7 +86,10 @@ def read_settings(files: FolderFiles) -> TorchAoConfig:
 def _symmetric(data: Reader) -> bool:
     """Asymmetric weights are intx's alone; what the others call mapping is that of activations."""
     mapping = data.get("mapping_type", Key("any", default="SYMMETRIC"))
-    text = mapping.get("_data") if isinstance(mapping, dict) else mapping
+    text = mapping
+    if isinstance(mapping, dict):
+        enum = Reader(f"{data.where}: mapping_type", mapping)
+        text = enum.all(_ENUM, (), "a setting of torchao")["_data"]
     if text not in ("SYMMETRIC", "ASYMMETRIC"):
         data.fail(
             f"key 'mapping_type' is {str(text)[:80]!r}, which is not supported (supported: SYMMETRIC, ASYMMETRIC)"
