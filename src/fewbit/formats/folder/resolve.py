@@ -6,11 +6,11 @@ leaves; a plain floating leaf that nobody claims (a bias, a norm) is taken as it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import NoReturn, Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar, runtime_checkable
 
 from fewbit.formats.folder.names import AS_THEY_ARE, Names
 from fewbit.formats.folder.parts import Part, Rows
@@ -140,6 +140,15 @@ class Resolver(Protocol):
     def resolve(self, module: Module) -> Iterable[Claim]: ...
 
 
+@runtime_checkable
+class NamesModules(Protocol):
+    """A resolver whose config names single modules."""
+
+    def check_named(self, modules: Collection[Module]) -> None:
+        """An error where it names one that the folder does not hold."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """All that a folder holds, each disk tensor in exactly one place."""
@@ -164,8 +173,10 @@ def resolve_all(
 ) -> Resolution:
     """`what` names the format for errors; `stack_of` the stored stacks of modules that were taken out of one. What is found has
     canonical names by `names`."""
-    found = Resolution()
-    for module in _modules(resolver, disk, stack_of, names):
+    found, modules = Resolution(), list(_modules(resolver, disk, stack_of, names))
+    if isinstance(resolver, NamesModules):
+        resolver.check_named(modules)
+    for module in modules:
         taken: set[str] = set()
         quantized, rule = "", ""
         for claim in resolver.resolve(module):

@@ -8,7 +8,7 @@ input_scale     one            pre_quant_scale [K], multiplies activations
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from fewbit.formats.folder.parts import Shared
 from fewbit.formats.folder.resolve import (
@@ -27,6 +27,7 @@ from fewbit.formats.modelopt.weights import WEIGHTS
 from fewbit.spec.dtype import E2M1, E4M3, E8M0, I8
 from fewbit.spec.granularity import TENSOR, TOKEN, group
 from fewbit.spec.layer_quant import InputQuant, LayerQuant
+from fewbit.spec.refusal import CheckpointError
 
 SIGNS = frozenset({"weight_scale", "weight_scale_inv", "weight_scale_2", "input_scale", "pre_quant_scale"})
 
@@ -39,6 +40,21 @@ class ModelOptResolver:
 
     def split(self, name: str) -> tuple[str, str]:
         return split_name(name)
+
+    def check_named(self, modules: Collection[Module]) -> None:
+        held: set[str] = set()
+        for module in modules:
+            for name in (module.names.canonical(module.name), module.names.canonical(module.stack)):
+                while name and name not in held:
+                    held.add(name)
+                    name = name.rpartition(".")[0]
+        names = next(iter(modules)).names
+        lost = [name for name in self.settings.layers if names.canonical(name) not in held]
+        if lost:
+            raise CheckpointError(
+                f"{self.settings.where}: quantized_layers names {', '.join(lost[:5])}{', ...' if lost[5:] else ''}, which no weight "
+                "file holds under that name or another that is known; the config is not that of these weights"
+            )
 
     def resolve(self, module: Module) -> Iterable[Claim]:
         yield from cache_scales(module)
