@@ -24,10 +24,10 @@ def read(model_type: str = "llama", tensors: tuple[str, ...] = (), **changes: An
 def test_defaults_of_each_member() -> None:
     llama = read()
     assert (llama.kv_heads, llama.head_dim, llama.rope.theta, llama.tied) == (4, 16, 10000.0, False)
-    assert not (llama.qkv_bias or llama.o_bias or llama.mlp_bias or llama.qk_norm)
+    assert not (any(llama.qkv_bias) or llama.o_bias or llama.mlp_bias or llama.qk_norm)
     assert read("mistral").windows == (4096,) * 4  # where the config is silent, as in transformers
     assert read("mistral", sliding_window=None).windows == (0,) * 4
-    assert read("qwen2").qkv_bias and not read("qwen2").o_bias
+    assert all(read("qwen2").qkv_bias) and not read("qwen2").o_bias
     assert read("qwen3").head_dim == 128 and read("qwen3").qk_norm
 
 
@@ -75,9 +75,9 @@ def test_rope_parameters_hold_theta() -> None:
 
 
 def test_tensors_decide_where_the_config_is_silent() -> None:
-    assert read(tensors=("model.layers.0.self_attn.q_proj.bias",)).qkv_bias
+    assert read(tensors=("model.layers.0.self_attn.q_proj.bias",)).qkv_bias == (True, False, False)
     assert not read(tensors=("model.layers.0.self_attn.q_proj.bias",)).o_bias
-    assert not read(tensors=("model.layers.0.self_attn.q_proj.bias",), attention_bias=False).qkv_bias
+    assert not any(read(tensors=("model.layers.0.self_attn.q_proj.bias",), attention_bias=False).qkv_bias)
 
 
 @pytest.mark.parametrize(

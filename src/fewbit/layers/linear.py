@@ -26,8 +26,9 @@ class Linear:
         return sum(block.weight.n for block in self.blocks)
 
     def record(self, ops: Ops, x: Buffer, y: Buffer, rows: Buffer, *, accumulate: bool = False) -> None:
-        """y[:, columns of each block] (+)= x W^T + bias. Blocks are independent, so no barrier parts them."""
-        start = 0
+        """y[..., columns of each block] (+)= x W^T + bias, over any leading axes. Blocks are independent, so no barrier parts
+        them."""
+        x, y, start = x.as_rows(), y.as_rows(), 0
         for index, block in enumerate(self.blocks):
             stop = start + block.weight.n
             overlap = index < len(self.blocks) - 1

@@ -44,14 +44,19 @@ def _layer_linears(c: LlamaConfig, at: str) -> Iterator[LinearSpec]:
     attention, mlp = f"{at}.self_attn", f"{at}.mlp"
     qkv_rows = {"q_proj": q, "k_proj": kv, "v_proj": kv}
     yield _linear(f"{attention}.qkv_proj", "qkv", attention, qkv_rows, d, c.qkv_bias)
-    yield _linear(f"{attention}.o_proj", "o", attention, {"o_proj": d}, q, c.o_bias)
-    yield _linear(f"{mlp}.gate_up_proj", "gate_up", mlp, {"gate_proj": i, "up_proj": i}, d, c.mlp_bias)
-    yield _linear(f"{mlp}.down_proj", "down", mlp, {"down_proj": d}, i, c.mlp_bias)
+    yield _linear(f"{attention}.o_proj", "o", attention, {"o_proj": d}, q, (c.o_bias,))
+    yield _linear(f"{mlp}.gate_up_proj", "gate_up", mlp, {"gate_proj": i, "up_proj": i}, d, (c.mlp_bias,) * 2)
+    yield _linear(f"{mlp}.down_proj", "down", mlp, {"down_proj": d}, i, (c.mlp_bias,))
 
 
-def _linear(name: str, kind: str, at: str, rows: dict[str, int], k: int, bias: bool) -> LinearSpec:
+def _linear(
+    name: str, kind: str, at: str, rows: dict[str, int], k: int, has_bias: tuple[bool, ...]
+) -> LinearSpec:
     weights = tuple(TensorSpec(f"{at}.{part}.weight", (n, k)) for part, n in rows.items())
-    biases = tuple(TensorSpec(f"{at}.{part}.bias", (n,)) if bias else None for part, n in rows.items())
+    biases = tuple(
+        TensorSpec(f"{at}.{part}.bias", (n,)) if bias else None
+        for (part, n), bias in zip(rows.items(), has_bias, strict=True)
+    )
     return LinearSpec(name, kind, weights, biases)
 
 

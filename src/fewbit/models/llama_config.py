@@ -74,7 +74,7 @@ class LlamaConfig:
     eps: float
     rope: Rope
     tied: bool
-    qkv_bias: bool
+    qkv_bias: tuple[bool, bool, bool]
     o_bias: bool
     mlp_bias: bool
     qk_norm: bool
@@ -91,17 +91,7 @@ def parse(model_type: str, config: Mapping[str, Any], tensors: Collection[str]) 
         raise CheckpointError(
             f"config has num_attention_heads = {heads}, no multiple of num_key_value_heads = {kv_heads}"
         )
-    q = (
-        "model.layers.0.self_attn.q_proj.bias" in tensors
-        if c["attention_bias"] is None
-        else c["attention_bias"]
-    )
-    o = (
-        "model.layers.0.self_attn.o_proj.bias" in tensors
-        if c["attention_bias"] is None
-        else c["attention_bias"]
-    )
-    qkv_bias, o_bias = member.bias or (q, o)
+    qkv_bias, o_bias = _biases(member, c["attention_bias"], tensors)
     mlp = "model.layers.0.mlp.down_proj.bias" in tensors if c["mlp_bias"] is None else c["mlp_bias"]
     ignored = {
         f"model.layers.{i}.self_attn.rotary_emb.inv_freq": "computed from rope_theta"
@@ -128,6 +118,18 @@ def parse(model_type: str, config: Mapping[str, Any], tensors: Collection[str]) 
         windows=_windows(c, member, config),
         ignored_tensors=ignored,
     )
+
+
+def _biases(
+    member: Member, stated: bool | None, tensors: Collection[str]
+) -> tuple[tuple[bool, bool, bool], bool]:
+    """Of q, k, v and o. Where nothing states them, each has one if the first layer has: a projection may lack its own."""
+    if member.bias is not None:
+        return (member.bias[0],) * 3, member.bias[1]
+    if stated is not None:
+        return (stated,) * 3, stated
+    q, k, v, o = (f"model.layers.0.self_attn.{part}_proj.bias" in tensors for part in "qkvo")
+    return (q, k, v), o
 
 
 def _rope(c: Mapping[str, Any], head_dim: int) -> Rope:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from fewbit.spec.dtype import DType
@@ -20,6 +21,19 @@ class Buffer:
     strides: tuple[int, ...]
     handle: Any
     offset: int = 0
+
+    def as_rows(self) -> Buffer:
+        """View [..., k] as [rows, k]; the leading axes must lie evenly, as they do unless columns were cut out between them."""
+        rows, strides = self.shape[:-1], self.strides[:-1]
+        for axis in range(len(rows) - 1):
+            if strides[axis] != strides[axis + 1] * rows[axis + 1]:
+                raise ValueError(
+                    f"a buffer {list(self.shape)} of strides {list(self.strides)} has no even rows"
+                )
+        step = strides[-1] if strides else self.shape[-1]
+        return Buffer(
+            self.dtype, (prod(rows), self.shape[-1]), (step, self.strides[-1]), self.handle, self.offset
+        )
 
     def columns(self, start: int, stop: int) -> Buffer:
         """View of columns [start, stop) of a two-dimensional buffer, sharing its storage."""

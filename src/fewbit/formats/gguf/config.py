@@ -114,8 +114,9 @@ def read_config(
     config["head_dim"] = _head_dim(reader, prefix, heads, hidden)
     config["vocab_size"] = _vocab_size(reader, prefix, embedding_rows)
     config["tie_word_embeddings"] = "output.weight" not in tensor_names
-    for flag, projection in architecture.bias_flags:
-        config[flag] = f"blk.0.{projection}.bias" in tensor_names
+    for flag, projections in architecture.bias_flags:
+        there = {f"blk.0.{projection}.bias" in tensor_names for projection in projections}
+        config[flag] = there.pop() if len(there) == 1 else None  # None: each projection for itself
     config["rope_theta"] = reader.get(prefix + "rope.freq_base", "positive") or 10000.0
     config["rope_scaling"] = rope_scaling(reader, prefix, config, rope_factors)
     if config["rope_scaling"]:

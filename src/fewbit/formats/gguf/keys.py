@@ -71,7 +71,7 @@ class Architecture:
     permuted        rows of q and k are stored for rotation of adjacent pairs; canonical order rotates halves
     biases          projections that may have a bias
     qk_norm         q and k are normalized per head
-    bias_flags      Hugging Face keys that say whether the biases of a projection exist: (key, projection)
+    bias_flags      Hugging Face keys that say whether the biases of some projections exist: (key, projections)
     experts         the Hugging Face key of their number; their projections are stacked, [experts, N, K]; "": a dense MLP
     names           further tensors of a layer, by canonical name after the layer's own
     fixed, rope     Hugging Face keys that the architecture implies, and those within rope_scaling
@@ -83,7 +83,7 @@ class Architecture:
     permuted: bool = False
     biases: frozenset[str] = frozenset()
     qk_norm: bool = False
-    bias_flags: tuple[tuple[str, str], ...] = ()
+    bias_flags: tuple[tuple[str, frozenset[str]], ...] = ()
     keys: tuple[Key, ...] = COMMON
     experts: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -101,12 +101,12 @@ ARCHITECTURES: dict[str, Architecture] = {
     for a in (
         Architecture(
             "llama", "llama", permuted=True, biases=_ATTENTION | _MLP,
-            bias_flags=(("attention_bias", "attn_q"), ("mlp_bias", "ffn_gate")),
+            bias_flags=(("attention_bias", _ATTENTION), ("mlp_bias", _MLP)),
         ),
         Architecture("qwen2", "qwen2", biases=frozenset({"attn_q", "attn_k", "attn_v"})),
-        Architecture("qwen3", "qwen3", biases=_ATTENTION, qk_norm=True, bias_flags=(("attention_bias", "attn_q"),)),
+        Architecture("qwen3", "qwen3", biases=_ATTENTION, qk_norm=True, bias_flags=(("attention_bias", _ATTENTION),)),
         Architecture(
-            "qwen3moe", "qwen3_moe", biases=_ATTENTION, qk_norm=True, bias_flags=(("attention_bias", "attn_q"),),
+            "qwen3moe", "qwen3_moe", biases=_ATTENTION, qk_norm=True, bias_flags=(("attention_bias", _ATTENTION),),
             keys=with_experts(
                 Key("expert_count", "count", "num_experts", required=True),
                 Key("expert_used_count", "count", "num_experts_per_tok", required=True),
@@ -116,7 +116,7 @@ ARCHITECTURES: dict[str, Architecture] = {
             fixed={"norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": []},
         ),
         Architecture(
-            "gpt-oss", "gpt_oss", biases=_ATTENTION | _EXPERTS, bias_flags=(("attention_bias", "attn_q"),),
+            "gpt-oss", "gpt_oss", biases=_ATTENTION | _EXPERTS, bias_flags=(("attention_bias", _ATTENTION),),
             keys=with_experts(
                 Key("expert_count", "count", "num_local_experts", required=True),
                 Key("expert_used_count", "count", "num_experts_per_tok", required=True),
