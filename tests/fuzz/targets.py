@@ -27,6 +27,7 @@ from tests.formats.bitnet.fixture import tiny_bitnet
 from tests.formats.bitsandbytes.fixture import tiny_bitsandbytes
 from tests.formats.compressed_tensors.fixture import tiny_compressed
 from tests.formats.folder.stacks import tiny_stacked
+from tests.formats.fp8.deepseek_v4 import tiny_deepseek_v4
 from tests.formats.fp8.fixture import tiny_fp8
 from tests.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from tests.formats.gptq.fixture import tiny_gptq
@@ -171,6 +172,7 @@ def seed(name: str) -> bytes:
 WRITERS: dict[str, Callable[..., Path]] = {
     "gptq": write_gptq,
     "fp8": tiny_fp8,
+    "deepseek-v4": tiny_deepseek_v4,
     "modelopt": tiny_modelopt,
     "quark": tiny_quark,
     "awq": write_awq,

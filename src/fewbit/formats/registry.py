@@ -21,7 +21,9 @@ FORMATS: dict[str, FormatInfo] = {
         "fewbit.formats.gptq",
         "GPTQ and GPTQModel: 2, 3, 4 and 8 bits, activation order, dynamic rules, serialized Marlin",
     ),
-    "fp8": FormatInfo("fewbit.formats.fp8", "FP8 of DeepSeek and transformers: blocks, rows, tensors, MXFP8"),
+    "fp8": FormatInfo(
+        "fewbit.formats.fp8", "FP8 of DeepSeek and transformers: blocks, rows, tensors, MXFP8, experts of FP4"
+    ),
     "modelopt": FormatInfo(
         "fewbit.formats.modelopt", "ModelOpt: FP8, NVFP4, MXFP8, MXFP4, INT4 AWQ, INT8, mixed precision"
     ),

@@ -10,6 +10,7 @@ from fewbit.formats.folder.files import FolderFiles
 from fewbit.formats.folder.keys import Key
 
 METHODS = ("fp8", "mxfp8")
+_EXPERTS = Key("string", only=("fp8", "fp4"))
 KEYS: dict[str, Key] = {
     "quant_method": Key("string", required=True, only=METHODS),
     "fmt": Key("string", default="e4m3", only=("e4m3", "float8_e4m3fn")),
@@ -18,18 +19,21 @@ KEYS: dict[str, Key] = {
     "scale_fmt": Key("string", only=("ue8m0", "float")),
     "modules_to_not_convert": Key("strings", default=[]),
     "ignored_layers": Key("strings", default=[]),
+    "expert_dtype": _EXPERTS,
 }
 HARMLESS = frozenset({"dequantize"})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`block`: rows and columns that share a scale, None: a whole row or tensor does. (1, 32) with e8m0 scales is MXFP8."""
+    """`block`: rows and columns that share a scale, None: a whole row or tensor does. (1, 32) with e8m0 scales is MXFP8.
+    `experts`: "fp4" where the experts of a mixture are stored so (DeepSeek-V4), "fp8", or "" where nothing says it."""
 
     where: str
     block: tuple[int, int] | None = (128, 128)
     static: bool = False
     skipped: tuple[str, ...] = ()
+    experts: str = ""
 
     def rule_of(self, module: str) -> str:
         """The entry that leaves the module unquantized: its name, or that of a module that holds it; "" for none."""
@@ -52,7 +56,18 @@ def read_settings(files: FolderFiles) -> Settings:
             )
         size = (1, 32)
     skipped = (*values["modules_to_not_convert"], *values["ignored_layers"])
-    return Settings(declaration.where, size, values["activation_scheme"] == "static", skipped)
+    static = values["activation_scheme"] == "static"
+    return Settings(declaration.where, size, static, skipped, _experts(reader, files, values["expert_dtype"]))
+
+
+def _experts(reader: Reader, files: FolderFiles, said: str | None) -> str:
+    """DeepSeek-V4 says it beside the quantization config, its successor within."""
+    beside: str | None = Reader(str(files.config_path), files.config).get("expert_dtype", _EXPERTS)
+    if None not in (said, beside) and said != beside:
+        reader.fail(
+            f"key 'expert_dtype' is {said!r}, but {files.config_path} says {beside!r}; expected the same"
+        )
+    return said or beside or ""
 
 
 def _block(reader: Reader, value: Any) -> tuple[int, int] | None:
