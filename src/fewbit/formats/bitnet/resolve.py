@@ -34,7 +34,7 @@ class BitNetResolver:
         return split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        rule, plain = self.settings.rule_of(module.name), module.plain_weight
+        rule, plain = module.rule(self.settings.rule_of), module.plain_weight
         if rule:
             yield Unquantized(rule)
         elif self.signs & module.leaves.keys() or ("weight" in module.leaves and plain is None):

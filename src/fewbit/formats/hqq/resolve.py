@@ -43,7 +43,7 @@ class HqqResolver:
         return split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        skipped = self.config.skips(module.name)
+        skipped = module.rule(self.config.skips)
         if skipped:
             yield Unquantized(f"the entry {skipped!r} of skip_modules")
         elif "W_q" in module.leaves:
@@ -52,7 +52,7 @@ class HqqResolver:
             yield Unquantized("it is stored as a plain float")
 
     def _quantized(self, module: Module) -> Iterator[Claim]:
-        meta, said = read_meta(module), self.config.settings_of(module.name)
+        meta, said = read_meta(module), module.rule(self.config.settings_of)
         if said is None:
             module.fail(
                 f"is quantized, but {self.config.where} does not name it in quant_config; they contradict each other"
