@@ -19,6 +19,7 @@ FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 MODULE = "model.layers.0.mlp.down_proj"
+EXPERT = "layers.0.ffn.experts.1.w2"  # by DeepSeek-V4's names
 NORM = "model.norm.weight"
 CONFIGS = ("quantization_config", "quantization", "compression_config")
 FLOATS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "F8_E4M3": np.uint8}
@@ -175,7 +176,7 @@ def wrong_types(folder: Path) -> Iterator[Fault]:
     """The same bytes under another type of the same width, and one that no format uses."""
     others = {
         "F32": "I32", "I32": "F32", "U32": "F32", "F16": "I16", "BF16": "I16", "U8": "F8_E5M2", "I8": "F8_E5M2", "F8_E4M3": "I8",
-        "I64": "F64", "I16": "F16",
+        "I64": "F64", "I16": "F16", "F8_E8M0": "I8",
     }  # fmt: skip
     held, _ = read(folder)
     for leaf in leaves(folder):
@@ -192,6 +193,7 @@ def not_finite(folder: Path) -> Iterator[Fault]:
             "F16": (np.nan, np.inf),
             "BF16": (0x7FC0, 0xFF80),
             "F8_E4M3": (0x7F,),
+            "F8_E8M0": (0xFF,),
         }
         exponents = kind == "U8" and leaf.endswith(
             ("weight_scale", "_scales")
@@ -289,14 +291,13 @@ def algorithms(folder: Path) -> Iterator[Fault]:
 def leaves(folder: Path) -> list[str]:
     """Tensors of one quantized module."""
     names = list(read(folder)[0])
-    return [n for n in names if n.startswith(MODULE + ".")] or [
-        n for n in names if "layers.0.mlp.experts.down_proj" in n
-    ]
+    stacked = [n for n in names if "layers.0.mlp.experts.down_proj" in n]
+    return [n for n in names if n.startswith((f"{MODULE}.", f"{EXPERT}."))] or stacked
 
 
 def owner(leaf: str) -> tuple[str, ...]:
     """The module, as errors may name it; experts stacked in one tensor have one each."""
-    module = MODULE if leaf.startswith(MODULE) else "model.layers.0.mlp.experts"
+    module = next((m for m in (MODULE, EXPERT) if leaf.startswith(m)), "model.layers.0.mlp.experts")
     return (module,)
 
 
