@@ -19,7 +19,10 @@ FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 MODULE = "model.layers.0.mlp.down_proj"
-EXPERT = "layers.0.ffn.experts.1.w2"  # by DeepSeek-V4's names
+EXPERTS = (
+    "layers.0.ffn.experts.1.w2",
+    "model.layers.0.mlp.experts.1.down_proj",
+)  # where no layer is of the first name
 NORM = "model.norm.weight"
 CONFIGS = ("quantization_config", "quantization", "compression_config")
 FLOATS = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "F8_E4M3": np.uint8}
@@ -292,12 +295,12 @@ def leaves(folder: Path) -> list[str]:
     """Tensors of one quantized module."""
     names = list(read(folder)[0])
     stacked = [n for n in names if "layers.0.mlp.experts.down_proj" in n]
-    return [n for n in names if n.startswith((f"{MODULE}.", f"{EXPERT}."))] or stacked
+    return [n for n in names if n.startswith(tuple(f"{m}." for m in (MODULE, *EXPERTS)))] or stacked
 
 
 def owner(leaf: str) -> tuple[str, ...]:
     """The module, as errors may name it; experts stacked in one tensor have one each."""
-    module = next((m for m in (MODULE, EXPERT) if leaf.startswith(m)), "model.layers.0.mlp.experts")
+    module = next((m for m in (MODULE, *EXPERTS) if leaf.startswith(m)), "model.layers.0.mlp.experts")
     return (module,)
 
 

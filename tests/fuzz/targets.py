@@ -40,6 +40,7 @@ from tests.formats.plain.fixture import tiny_folder
 from tests.formats.qqq.fixture import SIZES, tiny_qqq
 from tests.formats.quark.fixture import tiny_quark
 from tests.formats.torchao.fixture import tiny_torchao
+from tests.formats.w4afp8.fixture import tiny_w4afp8
 from tests.formats.w8a8.fixture import tiny_w8a8
 
 _SMALL = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8, "num_hidden_layers": 1}
@@ -183,6 +184,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "bitsandbytes": partial(tiny_bitsandbytes, double=True),
     "bitnet": tiny_bitnet,
     "torchao": tiny_torchao,
+    "w4afp8": tiny_w4afp8,
     "w8a8": tiny_w8a8,
     "mxfp4": tiny_mxfp4,
     "qqq": write_qqq,

@@ -24,6 +24,9 @@ FORMATS: dict[str, FormatInfo] = {
     "fp8": FormatInfo(
         "fewbit.formats.fp8", "FP8 of DeepSeek and transformers: blocks, rows, tensors, MXFP8, experts of FP4"
     ),
+    "w4afp8": FormatInfo(
+        "fewbit.formats.w4afp8", "W4AFP8: experts of 4-bit integers, all else FP8 by blocks"
+    ),
     "modelopt": FormatInfo(
         "fewbit.formats.modelopt", "ModelOpt: FP8, NVFP4, MXFP8, MXFP4, INT4 AWQ, INT8, mixed precision"
     ),
