@@ -37,30 +37,37 @@ class Names:
         """Of a tensor or module; a tower keeps the file's own names."""
         if self.component(name):
             return name
-        for ours, canonical in self.prefixes:
-            if name.startswith(ours):
-                name = canonical + name[len(ours) :]
-                break
-        return _replace(name, dict(self.segments))
+        return _replace(self._without_prefix(name), dict(self.segments))
 
     def spellings(self, module: str) -> tuple[str, ...]:
-        """What else a rule may call the module: canonical, behind another prefix, with the other segments, `.linear`."""
+        """What else a rule may call the module: canonical, behind another prefix, with some other segments, `.linear`."""
         if self.component(module):
             bare = self._bare(module)
             names = [bare, *(f"{prefix}{bare}" for prefix in self.around)]
         else:
-            canonical = self.canonical(module)
-            back = {theirs: ours for ours, theirs in self.segments}
-            names = [canonical, _replace(module, dict(self.segments)), _replace(canonical, back)]
+            stem = self._without_prefix(module)
+            back = tuple((theirs, ours) for ours, theirs in self.segments)
+            swaps = [self.segments, back, *((pair,) for pair in (*self.segments, *back))]
+            names = [
+                _replace(stem, dict(self.segments)),
+                stem,
+                *(_replace(stem, dict(swap)) for swap in swaps),
+            ]
             names += [
                 ours + name[len(theirs) :]
-                for name in list(names)
+                for name in dict.fromkeys(names)
                 for ours, theirs in self.prefixes
                 if name.startswith(theirs)
             ]
         every = [module, *names]
         every += [name.removesuffix(WRAPPED) if name.endswith(WRAPPED) else name + WRAPPED for name in every]
         return tuple(name for name in dict.fromkeys(every) if name != module)
+
+    def _without_prefix(self, name: str) -> str:
+        for ours, canonical in self.prefixes:
+            if name.startswith(ours):
+                return canonical + name[len(ours) :]
+        return name
 
     def _bare(self, name: str) -> str:
         return next((name[len(p) :] for p in self.around if name.startswith(p)), name)
