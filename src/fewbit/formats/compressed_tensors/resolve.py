@@ -7,6 +7,7 @@ from typing import Any
 
 from fewbit.formats.compressed_tensors.activations import LEAVES, cache_scales, input_quant
 from fewbit.formats.compressed_tensors.config import Group, Settings
+from fewbit.formats.compressed_tensors.fits import fits
 from fewbit.formats.compressed_tensors.marlin24 import LEAVES as MARLIN_LEAVES
 from fewbit.formats.compressed_tensors.marlin24 import read_marlin24
 from fewbit.formats.compressed_tensors.sparse import SPARSE_LEAVES, read_sparse
@@ -57,16 +58,15 @@ class CompressedResolver:
             yield Unquantized("it is stored as a plain float" if group else "no target names it")
 
     def _group(self, module: Module) -> tuple[Group | None, int, str]:
-        """The group whose target names the module best; groups for activations alone only where no other does."""
-        found: tuple[Group | None, int, str] = (None, 0, "")
+        """The group whose target names the module best, of several such the first that its tensors fit, whatever their order;
+        groups for activations alone only where no other does."""
+        named = [(group, *strongest(group.targets, module)) for group in self.settings.groups]
         for weighted in (True, False):
-            for group in self.settings.groups:
-                strength, text = strongest(group.targets, module)
-                if strength > found[1] and (group.weights is not None) == weighted:
-                    found = group, strength, text
-            if found[0] is not None:
-                break
-        return found
+            found = [n for n in named if n[1] and (n[0].weights is not None) == weighted]
+            best = [n for n in found if n[1] == max(strength for _, strength, _ in found)]
+            if best:
+                return next((n for n in best if fits(module, n[0])), best[0])
+        return None, 0, ""
 
     def _quantized(self, module: Module) -> Iterable[Claim]:
         group, _, text = self._group(module)

@@ -40,7 +40,7 @@ def strongest(targets: Iterable[Target], module: Module) -> tuple[int, str]:
     they are named, not by their class."""
     found, spellings = (0, ""), module.spellings
     for target in targets:
-        strength = max(target.strength(module.name), *(target.named(name) for name in spellings))
+        strength = max([target.strength(module.name), *(target.named(name) for name in spellings)])
         if strength > found[0]:
             found = strength, target.text
     return found
