@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fewbit.convert.cache_form import cache_form
 from fewbit.convert.leaves import Leaf, leaves_of
 from fewbit.convert.model_files import kept_files, model_config, tokenizer_files
 from fewbit.convert.plan import Planned, Progress, modules_of
@@ -34,6 +35,12 @@ class FolderOutput:
                 self._add(name, leaf, planned.info.name)
             for role, name in source.roles(planned.info):
                 self._keep(module_of(planned.info.name), role, source.stored(name))
+        self.cache = cache_form(source) if source.cache() else ""
+        if self.cache and self.cache not in target.caches:
+            raise FewbitError(
+                f"{source.path}: tensor {source.cache()[0]} is a scale of a {self.cache} cache, which {target.name} cannot "
+                "express; --weights-only leaves it out"
+            )
         for name in source.cache():
             self._keep(module_of(name), "cache", source.stored(name))
         self.total_bytes = sum(map(leaf_bytes, self.leaves.values()))
@@ -78,8 +85,7 @@ class FolderOutput:
         embeddings = frozenset(filter(is_embedding, matrices))
         config: dict[str, Any] = model_config(self.source)
         if quantized:
-            cache = tuple(self.source.cache())
-            declared = self.target.declare(Modules(quantized, tuple(plain), embeddings, cache))
+            declared = self.target.declare(Modules(quantized, tuple(plain), embeddings, self.cache))
             config |= declared.config
             for name, value in declared.files.items():
                 write_json(folder / name, value)

@@ -42,13 +42,13 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Modules:
-    """What a folder holds: settings of quantized modules by name, the plain matrices, the embeddings among all, and the scales
-    of the cache that are stored."""
+    """What a folder holds: settings of quantized modules by name, the plain matrices, the embeddings among all. `cache`: how the
+    cache is quantized where scales of it are stored."""
 
     quantized: Mapping[str, Any]
     plain: tuple[str, ...]
     embeddings: frozenset[str] = frozenset()
-    cache: tuple[str, ...] = ()
+    cache: str = ""
 
     @property
     def plain_linear(self) -> list[str]:
@@ -73,9 +73,13 @@ class Declared:
 
 
 class Target(Protocol):
-    """A folder format that is written. `say` raises a ValueError that names what the format cannot express."""
+    """A folder format that is written. `say` raises a ValueError that names what the format cannot express.
+
+    `caches`: the forms of a quantized cache whose scales it stores.
+    """
 
     name: str
+    caches: tuple[str, ...]
 
     def say(self, weight: Described) -> Said: ...
 
@@ -93,6 +97,10 @@ TARGETS: dict[str, tuple[str, str]] = {
     "awq": ("fewbit.convert.targets.awq", "AWQ of the version gemm"),
     "auto_round": ("fewbit.convert.targets.auto_round", "AutoRound in GPTQ's packing, or MXFP4"),
     "compressed-tensors": ("fewbit.convert.targets.compressed_tensors", "compressed-tensors of any packing"),
+    "fp8": ("fewbit.convert.targets.fp8", "FP8 by blocks, rows or tensors, and MXFP8"),
+    "modelopt": ("fewbit.convert.targets.modelopt", "ModelOpt: FP8, NVFP4, MXFP4, MXFP8, INT4, INT8, mixed"),
+    "quark": ("fewbit.convert.targets.quark", "Quark: FP8, NVFP4, MXFP4, MXFP6, INT4, INT8, specs by layer"),
+    "mlx": ("fewbit.convert.targets.mlx", "MLX: affine 2 to 8 bits, MXFP4, MXFP8, NVFP4"),
 }
 """By the name that `--to` takes: the module whose `TARGETS` holds it, and what it is."""
 

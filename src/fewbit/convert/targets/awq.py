@@ -12,6 +12,7 @@ HEAD = "lm_head"
 
 class Awq:
     name = "awq"
+    caches = ()
 
     def say(self, weight: Described) -> Said:
         linear_alone(weight, "AWQ")

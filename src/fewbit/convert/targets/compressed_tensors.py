@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fewbit.convert.target import Beside, Declared, Described, Modules, Said, extras_of
-from fewbit.formats.compressed_tensors.encode import args_of, divisor, encode, packing_of
+from fewbit.formats.compressed_tensors.encode import args_of, encode, packing_of
+from fewbit.formats.folder.scales import divisor_of
 from fewbit.formats.folder.writer import DiskArray
 from fewbit.spec.dtype import E2M1, E4M3, E8M0
 from fewbit.spec.layer_quant import InputQuant
@@ -36,6 +37,7 @@ class Stored:
 
 class CompressedTensors:
     name = "compressed-tensors"
+    caches = ("FP8",)
 
     def say(self, weight: Described) -> Said:
         others = [e for e in extras_of(weight.layer) if not e.startswith("inputs")]
@@ -59,7 +61,7 @@ class CompressedTensors:
         if role == "zero_point":
             return f"{module}.{leaf}", DiskArray("I8", stored.values.astype(np.int8).reshape(1))
         if role == "global_scale":
-            return f"{module}.{leaf}", DiskArray("F32", divisor(stored.values))
+            return f"{module}.{leaf}", DiskArray("F32", divisor_of(stored.values))
         return f"{module}.{leaf}", DiskArray("F32", stored.values.reshape(1))
 
     def declare(self, modules: Modules) -> Declared:

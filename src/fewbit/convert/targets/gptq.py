@@ -13,6 +13,8 @@ HEAD = "lm_head"
 
 
 class Gptq:
+    caches = ()
+
     def __init__(self, name: str, version: int) -> None:
         self.name, self.version = name, version
 

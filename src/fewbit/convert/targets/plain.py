@@ -12,6 +12,7 @@ from fewbit.spec.scheme import QuantTensor
 
 class Plain:
     name = "plain"
+    caches = ()
 
     def say(self, weight: Described) -> Said:
         weights_alone(weight.layer, "a plain folder")

@@ -34,7 +34,7 @@ def fp8_module(module: Module, settings: Settings, rule: str) -> Iterator[Claim]
     part: Part = Shared(scale, (1,)) if shared is TENSOR else Rows(scale, (1,))
     static = module.need("input_scale", rule, *SCALES, shape=(1,))
     yield Auxiliary(static.name, static.dtype, (1,), Shared(static, (1,)))
-    layer = LayerQuant(InputQuant(E4M3, TENSOR, scale=static.name))
+    layer = LayerQuant(inputs_of("fp", static.name))
     scheme = Scheme(E4M3, shared, scale=scale.dtype)
     yield Resolved(
         f"{module.name}.weight", scheme, (n, k), {"codes": Rows(weight), "scale": part}, rule, layer
@@ -46,7 +46,7 @@ def mxfp4_module(module: Module, rule: str) -> Iterator[Claim]:
     scale = module.need("weight_scale", rule, "U8", "F8_E8M0", shape=(n, k // 32))
     scheme = Scheme(E2M1, group(32), scale=E8M0)
     parts: dict[str, Part] = {"codes": PackedRows(packed, 4, k), "scale": Rows(scale)}
-    layer = LayerQuant(InputQuant(E2M1, group(32), scale_dtype=E8M0))
+    layer = LayerQuant(inputs_of("mx_fp"))
     yield Resolved(f"{module.name}.weight", scheme, (n, k), parts, rule, layer)
 
 
@@ -62,7 +62,7 @@ def nvfp4_module(module: Module, rule: str) -> Iterator[Claim]:
     if static is not None:
         yield Auxiliary(static.name, F32, (1,), _reciprocal(static))
     name = static.name if static is not None else ""
-    layer = LayerQuant(InputQuant(E2M1, group(16), global_scale=name, scale_dtype=E4M3))
+    layer = LayerQuant(inputs_of("nv_fp", name))
     yield Resolved(f"{module.name}.weight", scheme, (n, k), parts, rule, layer)
 
 
@@ -80,3 +80,15 @@ def _reciprocal(divisor: DiskTensor) -> Part:
         return out
 
     return Computed((divisor,), rows)
+
+
+def inputs_of(data_type: str, static: str = "") -> InputQuant | None:
+    """How inputs are quantized beside weights of that type; `static` names their stored scale."""
+    match data_type:
+        case "fp":
+            return InputQuant(E4M3, TENSOR, scale=static)
+        case "mx_fp":
+            return InputQuant(E2M1, group(32), scale_dtype=E8M0)
+        case "nv_fp":
+            return InputQuant(E2M1, group(16), global_scale=static, scale_dtype=E4M3)
+    return None

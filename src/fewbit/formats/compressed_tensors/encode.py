@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fewbit.formats.folder.packing import pack_bits
+from fewbit.formats.folder.scales import divisor_of
 from fewbit.formats.folder.writer import DiskArray
 from fewbit.schemes.arrays import Array
 from fewbit.spec.dtype import E2M1, E2M3, E4M3, E8M0, F32, I8
@@ -64,7 +65,7 @@ def encode(tensor: QuantTensor, in_bytes: bool = False) -> dict[str, DiskArray]:
     if scheme.codes in (E2M1, E2M3):
         packed = {"weight_packed": DiskArray("U8", pack_bits(parts["codes"], scheme.codes.bits, np.uint8))}
         if scheme.global_scale:
-            scale["weight_global_scale"] = DiskArray("F32", divisor(parts["global_scale"]))
+            scale["weight_global_scale"] = DiskArray("F32", divisor_of(parts["global_scale"]))
         return packed | scale
     weight = {"weight": DiskArray("F8_E4M3" if scheme.codes is E4M3 else "I8", parts["codes"])}
     if scheme.zero_point:
@@ -87,17 +88,6 @@ def _packed(tensor: QuantTensor) -> dict[str, DiskArray]:
     if scheme.group_index:
         stored["weight_g_idx"] = DiskArray("I32", parts["group_index"])
     return stored
-
-
-def divisor(multiplier: Array) -> Array:
-    """The number whose reciprocal, rounded, is the multiplier: not every one has it."""
-    near = np.float32(1) / np.float32(multiplier[0])
-    for divisor in (near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(np.inf))):
-        if np.float32(1) / divisor == multiplier[0]:
-            return np.array([divisor], np.float32)
-    raise ValueError(
-        f"compressed-tensors cannot express the global scale {multiplier[0]!r}: no number has it as reciprocal"
-    )
 
 
 def args_of(scheme: Scheme) -> dict[str, Any]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from fewbit.formats.folder.parts import Blocked, Part, Rows, Shared
 from fewbit.formats.folder.resolve import Auxiliary, Module
 from fewbit.formats.folder.safetensors import DiskTensor
+from fewbit.schemes.arrays import Array
 from fewbit.spec.granularity import CHANNEL, TENSOR, Granularity, block, group
 
 FLOATS = ("F32", "F16", "BF16")
@@ -68,3 +71,15 @@ def cache_scales(module: Module, leaves: tuple[str, ...] = ("k_scale", "v_scale"
             found = one_value(module, leaf)
             assert found is not None
             yield replace(found, name=f"{parent if last.endswith('_proj') else module.name}.{own}")
+
+
+def divisor_of(multiplier: Array) -> Array:
+    """f32 [1]: the number whose reciprocal, rounded, is the multiplier; ValueError when there is none, as for about half of
+    all multipliers."""
+    near = np.float32(1) / np.float32(multiplier.reshape(-1)[0])
+    for divisor in (near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(np.inf))):
+        if np.float32(1) / divisor == multiplier.reshape(-1)[0]:
+            return np.array([divisor], np.float32)
+    raise ValueError(
+        f"cannot express the global scale {multiplier[0]!r} by a divisor: no number has it as reciprocal"
+    )

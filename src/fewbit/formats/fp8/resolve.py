@@ -73,11 +73,7 @@ class Fp8Resolver:
         found = one_value(module, "input_scale", "activation_scheme static" if self.settings.static else "")
         if found is not None:
             yield found
-            inputs = InputQuant(E4M3, TENSOR, scale=found.name)
-        elif size:
-            inputs = InputQuant(E4M3, group(size[1]), scale_dtype=E8M0 if size == (1, 32) else None)
-        else:
-            inputs = InputQuant(E4M3, TOKEN)
+        inputs = inputs_of(size, found.name if found is not None else "")
         scheme = Scheme(weight.dtype, granularity, element)
         parts = {"codes": Rows(weight), "scale": part}
         yield Resolved(f"{module.name}.weight", scheme, (n, k), parts, rule, LayerQuant(input_quant=inputs))
@@ -91,3 +87,12 @@ def _expert(module: Module, weight: DiskTensor, scale: DiskTensor, rule: str) ->
     inputs = InputQuant(E4M3, group(128), scale_dtype=E8M0)
     scheme = Scheme(E2M1, granularity, E8M0)
     return Resolved(f"{module.name}.weight", scheme, (n, k), parts, rule, LayerQuant(input_quant=inputs))
+
+
+def inputs_of(size: tuple[int, int] | None, scale: str) -> InputQuant:
+    """How inputs are quantized beside weights in blocks of that size; `scale` names their static scale."""
+    if scale:
+        return InputQuant(E4M3, TENSOR, scale=scale)
+    if size:
+        return InputQuant(E4M3, group(size[1]), scale_dtype=E8M0 if size == (1, 32) else None)
+    return InputQuant(E4M3, TOKEN)

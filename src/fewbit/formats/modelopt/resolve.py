@@ -98,11 +98,12 @@ def _quantized(module: Module, layer: Layer) -> Iterator[Claim]:
         yield Explained(module.leaves["input_scale"], f"{rule} leaves activations in 16 bits")
     elif found is not None:
         yield found
-    inputs = _inputs(algorithm.inputs, scheme.granularity.k, found.name if found is not None else "")
+    inputs = inputs_of(algorithm.inputs, scheme.granularity.k, found.name if found is not None else "")
     yield Resolved(f"{module.name}.weight", scheme, shape, parts, rule, LayerQuant(inputs, pre_scale=name))
 
 
-def _inputs(kind: str, size: int, scale: str) -> InputQuant | None:
+def inputs_of(kind: str, size: int, scale: str) -> InputQuant | None:
+    """How an algorithm quantizes inputs; `scale` names their static scale."""
     match kind:
         case "fp8" | "int8":
             return InputQuant(E4M3 if kind == "fp8" else I8, TENSOR if scale else TOKEN, scale=scale)
