@@ -70,3 +70,10 @@ def test_misuse_is_explained_without_a_traceback(args: list[str]) -> None:
     done = probe(*args)
     assert "Traceback" not in done.stdout + done.stderr
     assert "code 2" in done.stderr and "heavy" in done.stderr  # 2: usage, as shells and other tools have it
+
+
+def test_the_help_of_convert_names_every_format_that_is_written() -> None:
+    from fewbit.convert.target import TARGETS
+
+    shown = " ".join(probe("convert", "--help").stdout.replace("│", " ").split())
+    assert f"The format: {', '.join(TARGETS)}." in shown

@@ -39,7 +39,7 @@ def convert(
     destination
         The folder or GGUF file to write; nothing may be there.
     to
-        The format: plain, gptq, gptq_v2, awq, auto_round, compressed-tensors.
+        The format: gguf, plain, gptq, gptq_v2, awq, auto_round, compressed-tensors, fp8, modelopt, quark, mlx.
     requantize
         A scheme to which the weights are rounded to nearest where they are not of it already, such as i4g128, u4g128z,
         u4g32o, i8channel, e4m3channel, e2m1g32 or e2m1g16s. The error that it costs is printed.

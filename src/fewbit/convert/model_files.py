@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fewbit.convert.source import Source
 from fewbit.formats.folder.files import CONFIG_KEYS
@@ -45,17 +48,61 @@ def model_config(source: Source) -> dict[str, Any]:
         raise FewbitError(
             f"{source.path}: model type {model_type!r} has no Hugging Face class that a folder could name"
         )
-    tokens = {}
-    tokenizer = source.checkpoint.tokenizer
+    tokenizer, tokens = source.checkpoint.tokenizer, dict[str, Any]()
     if tokenizer is not None:
         tokens = {
             "bos_token_id": tokenizer.bos_id,
             "eos_token_id": tokenizer.eos_id,
             "pad_token_id": tokenizer.pad_id,
         }
-    return {"architectures": [architecture], **config, **tokens}
+    return {
+        "architectures": [architecture],
+        **{key: _short(value) for key, value in config.items()},
+        **tokens,
+    }
+
+
+def _short(value: Any) -> Any:
+    """Metadata holds floats of 32 bits: the shortest decimals that mean the same."""
+    return float(str(np.float32(value))) if isinstance(value, float) and value == np.float32(value) else value
 
 
 def tokenizer_files(source: Source) -> dict[str, str]:
     """Of a GGUF: its tokenizer as the files of a folder."""
-    return {}
+    found = None if is_folder(source) else source.checkpoint.tokenizer
+    if found is None:
+        return {}
+    whole = json.loads(found.json)
+    texts = {token["id"]: token["content"] for token in whole["added_tokens"]}
+    texts |= {i: text for text, i in whole["model"]["vocab"].items()}
+    roles = {"bos_token": found.bos_id, "eos_token": found.eos_id, "pad_token": found.pad_id}
+    named = {role: texts[i] for role, i in roles.items() if i is not None}
+    if found.add_bos:
+        whole["post_processor"] = _begins_with(named["bos_token"], found.bos_id)
+    settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", **named}
+    if found.chat_template is not None:
+        settings["chat_template"] = found.chat_template
+    generation = {
+        "bos_token_id": found.bos_id,
+        "eos_token_id": list(found.eos_ids),
+        "pad_token_id": found.pad_id,
+    }
+    files = {
+        "tokenizer.json": whole, "tokenizer_config.json": settings,
+        "generation_config.json": {key: value for key, value in generation.items() if value is not None},
+    }  # fmt: skip
+    return {name: json.dumps(value, ensure_ascii=False, indent=1) for name, value in files.items()}
+
+
+def _begins_with(text: str, token: int | None) -> dict[str, Any]:
+    """A post-processor that puts the begin token before the text."""
+
+    def sequence(name: str, kind: int) -> dict[str, Any]:
+        return {"Sequence": {"id": name, "type_id": kind}}
+
+    special = {"SpecialToken": {"id": text, "type_id": 0}}
+    return {
+        "type": "TemplateProcessing", "single": [special, sequence("A", 0)],
+        "pair": [special, sequence("A", 0), sequence("B", 1)],
+        "special_tokens": {text: {"id": text, "ids": [token], "tokens": [text]}},
+    }  # fmt: skip

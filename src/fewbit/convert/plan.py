@@ -64,7 +64,8 @@ class _Planner:
         options: dict[str, dict[Hashable, list[tuple[Scheme, Said]]]] = {}
         for name, info in self.source.tensors.items():
             if not self._is_quantized(info):
-                made[name] = Planned(info, info.scheme)
+                vector = len(info.shape) == 1 and self.target.name == "gguf"  # its readers want F32
+                made[name] = Planned(info, F32 if vector else info.scheme)
                 self.progress(info.bytes_on_disk)
                 continue
             if info.scheme.mask and info.scheme.scale is None:

@@ -69,7 +69,8 @@ def _schemes(name: str) -> Iterator[Scheme]:
             return
     match = _NAME.fullmatch(name)
     codes = DTYPES.get(match[1]) if match else None
-    if match is None or codes is None or codes.bits > 8:
+    empty = match is not None and "0" in match.groups()
+    if match is None or codes is None or codes.bits > 8 or empty:
         raise FewbitError(
             f"--requantize {name}: is no scheme; expected codes and what shares a scale, such as i4g128, u4g128z, u4g32o, "
             f"i8channel, e4m3channel, e4m3b128x128, e2m1g32, e2m1g16s, or one of {', '.join(SCHEMES)}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fewbit.convert.atomic import check_free, check_space, publish, work_folder
 from fewbit.convert.folder import FolderOutput
+from fewbit.convert.gguf import GgufOutput
 from fewbit.convert.plan import Planned, make_plan
 from fewbit.convert.requantize import parse_rounding
 from fewbit.convert.source import open_source
@@ -47,7 +48,7 @@ def convert(
         total = sum(info.bytes_on_disk for info in source.tensors.values())
         stages = {stage: _counter(stage, total, watch) for stage in STAGES}
         plan = make_plan(source, target, rounding, stages["planning"])
-        output = FolderOutput(source, target, plan)
+        output = GgufOutput(source, plan) if to == "gguf" else FolderOutput(source, target, plan)
         check_space(place, output.total_bytes + OTHER_FILES_BYTES)
         with work_folder(place) as folder:
             made = output.write(folder, stages["writing"])

@@ -91,6 +91,10 @@ class Target(Protocol):
 
 
 TARGETS: dict[str, tuple[str, str]] = {
+    "gguf": (
+        "fewbit.convert.targets.gguf",
+        "a GGUF file: Q4_0 to Q8_0, K types, IQ types, MXFP4, NVFP4, floats",
+    ),
     "plain": ("fewbit.convert.targets.plain", "BF16, F16 or F32, as the weights dequantize exactly"),
     "gptq": ("fewbit.convert.targets.gptq", "GPTQ with zero points less one, as most readers want"),
     "gptq_v2": ("fewbit.convert.targets.gptq", "GPTQ with zero points as they are"),

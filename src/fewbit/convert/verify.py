@@ -9,6 +9,7 @@ import numpy as np
 
 from fewbit.convert.plan import Planned, Progress
 from fewbit.convert.rewrite import Inexact, prove
+from fewbit.convert.same_model import difference
 from fewbit.convert.source import Source
 from fewbit.convert.target import described
 from fewbit.formats import open_checkpoint
@@ -80,6 +81,11 @@ def _compare(source: Source, plan: list[Planned], result: Checkpoint, progress: 
         proof.tensors += 1
         progress(planned.info.bytes_on_disk)
     _cache(source, result)
+    other = difference(source.checkpoint, result)
+    if other:
+        raise FewbitError(
+            f"{source.path}: {other}; nothing was written, since the result would not be the same model"
+        )
     return proof
 
 

@@ -81,5 +81,5 @@ def divisor_of(multiplier: Array) -> Array:
         if np.float32(1) / divisor == multiplier.reshape(-1)[0]:
             return np.array([divisor], np.float32)
     raise ValueError(
-        f"cannot express the global scale {multiplier[0]!r} by a divisor: no number has it as reciprocal"
+        f"the global scale {multiplier.reshape(-1)[0]!r} is the reciprocal of no number, and a divisor is stored"
     )

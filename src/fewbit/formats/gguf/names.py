@@ -90,3 +90,12 @@ def by_canonical_name(
                 )
             found[member] = part
     return found
+
+
+def disk_names(architecture: Architecture, layers: int) -> dict[str, str]:
+    """Canonical names to those of the file; stacked experts by the name with `{}`."""
+    parts = {**_PROJECTIONS, **_STACKED, **_NORMS, **_HEAD_NORMS}
+    named = [f"{part}.{role}" for part in parts for role in ("weight", "bias")] + list(architecture.names)
+    disk = [*_OUTER, *(f"blk.{layer}.{name}" for layer in range(layers) for name in named)]
+    found = {canonical_name(name, architecture, layers): name for name in disk}
+    return {name: disk_name for name, disk_name in found.items() if name is not None}
