@@ -37,6 +37,7 @@ from tests.formats.modelopt.fixture import tiny_modelopt
 from tests.formats.modelslim.fixture import tiny_modelslim
 from tests.formats.mxfp4.fixture import tiny_mxfp4
 from tests.formats.plain.fixture import tiny_folder
+from tests.formats.qoq.fixture import tiny_qoq
 from tests.formats.qqq.fixture import SIZES, tiny_qqq
 from tests.formats.quark.fixture import tiny_quark
 from tests.formats.torchao.fixture import tiny_torchao
@@ -187,6 +188,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "w4afp8": tiny_w4afp8,
     "w8a8": tiny_w8a8,
     "mxfp4": tiny_mxfp4,
+    "qoq": tiny_qoq,
     "qqq": write_qqq,
     "aqlm": tiny_aqlm,
     "hqq": write_hqq,

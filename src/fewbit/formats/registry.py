@@ -64,5 +64,6 @@ FORMATS: dict[str, FormatInfo] = {
     "qqq": FormatInfo(
         "fewbit.formats.qqq", "QQQ of GPTQModel: 4-bit codes for 8-bit activations, groups of 128"
     ),
+    "qoq": FormatInfo("fewbit.formats.qoq", "QoQ of QServe: 4-bit codes, scales by row or in two levels"),
     "hqq": FormatInfo("fewbit.formats.hqq", "HQQ in safetensors: 1 to 8 bits, groups along either axis"),
 }
