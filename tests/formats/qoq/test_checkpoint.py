@@ -39,7 +39,7 @@ def test_what_was_written_is_read(tmp_path: Path, grouped: bool) -> None:
         )
         for role, part in expected.parts.items():
             assert found.parts[role].dtype == part.dtype and np.array_equal(found.parts[role], part), role
-        for start, stop in ((5, 29), (31, 65), (64, 96)):
+        for start, stop in ((5, 29), (31, 33), (32, 64)):
             piece = checkpoint.read(name, start, stop)
             assert all(
                 np.array_equal(piece.parts[role], part[start:stop]) for role, part in expected.parts.items()
@@ -94,9 +94,7 @@ def test_every_code_with_extreme_scales(tmp_path: Path) -> None:
     found = open_checkpoint(folder).read(f"{DOWN}.weight")
     for role, part in parts.items():
         assert np.array_equal(found.parts[role], part), role
-    assert {tuple(pair) for pair in np.stack([codes[:, 0], codes[:, 1]], 1).tolist()} and len(
-        np.unique(codes)
-    ) == 16
+    assert len(np.unique(codes)) == 16
 
 
 def test_a_declaration_beside_the_config(tmp_path: Path) -> None:
