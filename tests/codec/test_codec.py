@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fewbit import codec
-from fewbit.formats import files
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.folder import unpack
 from fewbit.formats.folder.marlin import BYTES, HALF, _rows_order
@@ -18,6 +20,7 @@ from fewbit.formats.gguf import decode as gguf
 from fewbit.formats.gguf.types import TYPES, GgufType
 from fewbit.schemes.arrays import Array
 from fewbit.spec.refusal import CheckpointError
+from tests.conftest import cli_environment
 
 RNG = np.random.default_rng(23)
 
@@ -106,26 +109,66 @@ def test_blocks(kind: GgufType, monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(part.view(np.uint8), expected.parts[role].view(np.uint8), role)
 
 
-def test_columns_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = RNG.integers(0, 256, (50, 96), dtype=np.uint8)
-    path = tmp_path / "rows"
-    path.write_bytes(b"head" + rows.tobytes())
-    file = CheckedFile(path)
+@pytest.mark.parametrize("order", [(), AWQ_ORDER, (1, 0)], ids=str)
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_codes_across(bits: int, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    words = RNG.integers(0, 1 << 32, (37, 6 * bits), dtype=np.uint32)
+    native = unpack.unpack_across(words, bits, 192, order)
+    expected = numpy_only(monkeypatch, unpack.unpack_across, words, bits, 192, order)
+    assert native.shape == (192, 37)
+    np.testing.assert_array_equal(native, expected)
+
+
+@pytest.fixture
+def rows_of_96(tmp_path: Path) -> tuple[CheckedFile, Array]:
+    rows = RNG.integers(0, 256, (5000, 96), dtype=np.uint8)
+    (tmp_path / "rows").write_bytes(b"head" + rows.tobytes())
+    return CheckedFile(tmp_path / "rows"), rows
+
+
+def test_columns_of_a_file(rows_of_96: tuple[CheckedFile, Array], monkeypatch: pytest.MonkeyPatch) -> None:
+    file, rows = rows_of_96
+    monkeypatch.setattr(file, "_fill", None)  # by the map alone
     for first, width in ((0, 8), (7, 1), (90, 6), (40, 47)):
-        native = file.read_columns(4 + first, width, 96, 50, "tensor 'x'")
-        np.testing.assert_array_equal(native, rows[:, first : first + width])
-        with monkeypatch.context() as patch:
-            patch.setattr(files.codec, "available", lambda: False)
-            np.testing.assert_array_equal(file.read_columns(4 + first, width, 96, 50, "x"), native)
+        found = file.read_columns(4 + first, width, 96, 5000, "tensor 'x'")
+        np.testing.assert_array_equal(found, rows[:, first : first + width])
 
 
-def test_a_file_that_shrinks_between_check_and_read_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_columns_without_the_library(
+    rows_of_96: tuple[CheckedFile, Array], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "rows"
-    path.write_bytes(bytes(96 * 50))
-    file = CheckedFile(path)
+    monkeypatch.setattr(codec, "available", lambda: False)
+    file, rows = rows_of_96
+    assert file._map is None
+    np.testing.assert_array_equal(file.read_columns(4 + 7, 9, 96, 5000, "tensor 'x'"), rows[:, 7:16])
+
+
+def test_a_file_that_shrinks_under_its_map_is_an_error(
+    rows_of_96: tuple[CheckedFile, Array], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the check and the copy: the pages behind the end raise SIGBUS, which ends the copy and not the process."""
+    file, _ = rows_of_96
+    assert file._map is not None
     monkeypatch.setattr(CheckedFile, "_check_unchanged", lambda self, what: None)
-    os.truncate(path, 96 * 20)
-    with pytest.raises(CheckpointError, match="ended at byte 1920 while tensor 'x' was read"):
-        file.read_columns(0, 8, 96, 50, "tensor 'x'")
+    os.truncate(file.path, 96 * 2000)
+    out = np.empty((5000, 8), np.uint8)
+    assert not codec.copy_columns(file._map, 0, 96, out)
+    for _ in range(2):  # the second time, too: the signal is not left blocked
+        with pytest.raises(CheckpointError, match="ended at byte 192000 while tensor 'x' was read"):
+            file.read_columns(0, 8, 96, 5000, "tensor 'x'")
+
+
+def test_a_bus_error_elsewhere_still_ends_the_process(rows_of_96: tuple[CheckedFile, Array]) -> None:
+    code = """
+import mmap, os, sys
+import numpy as np
+from fewbit import codec
+file = open(sys.argv[1], "r+b")
+mapped = np.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
+assert codec.copy_columns(mapped, 0, 96, np.empty((9, 8), np.uint8))
+os.truncate(sys.argv[1], 0)
+print(int(mapped[-1]))
+"""
+    command = [sys.executable, "-c", code, str(rows_of_96[0].path)]
+    done = subprocess.run(command, capture_output=True, env=cli_environment())
+    assert done.returncode == -signal.SIGBUS

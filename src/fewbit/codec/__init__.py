@@ -22,7 +22,8 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "fb_unpack_bits": (None, [c_void_p, c_int64, c_int64, c_int32, c_int32, c_void_p, c_int64, c_void_p]),
     "fb_transpose": (None, [c_void_p, c_int64, c_int64, c_int32, c_void_p]),
     "fb_place_tiles": (None, [c_void_p, c_int64, c_int64, c_int64, c_int64, c_void_p, c_void_p]),
-    "fb_read_columns": (c_int64, [c_int32, c_int64, c_int64, c_int64, c_int64, c_void_p]),
+    "fb_unpack_fields": (None, [c_void_p, c_int64, c_int64, c_int32, c_void_p, c_void_p]),
+    "fb_copy_columns": (c_int64, [c_void_p, c_int64, c_int64, c_int64, c_void_p]),
     "fb_unpack_blocks": (c_int32, [c_int32, c_void_p, c_int64, *[c_void_p] * 5]),
 }
 SIGNS = {"none": 0, "offset": 1, "twos": 2}
@@ -104,10 +105,31 @@ def place_tiles(runs: Array, order: Array, n: int, k: int) -> Array:
     return out
 
 
-def read_columns(file: int, offset: int, stride: int, out: Array) -> bool:
-    """Fill the rows of `out`, uint8 [count, width], from a file descriptor; False when some row could not be read whole."""
+def unpack_fields(words: Array, bits: int, order: tuple[int, ...] = ()) -> Array:
+    """uint8 [32 / bits * words, count] from words [words, count]: each word's fields of 2, 4 or 8 bits one below the other, in
+    `order` (of each eight)."""
+    words = np.ascontiguousarray(words)
+    if (
+        bits not in (2, 4, 8)
+        or words.ndim != 2
+        or words.itemsize != 4
+        or (order and (bits == 8 or len(order) != 8))
+    ):
+        raise ValueError(f"fields of {bits} bits in {words.dtype} {words.shape}, order {order}")
+    rows, count = words.shape
+    out: Array = np.empty((rows * 32 // bits, count), np.uint8)
+    _native().fb_unpack_fields(words.ctypes.data, rows, count, bits, bytes(order) or None, out.ctypes.data)
+    return out
+
+
+def copy_columns(mapped: Array, offset: int, stride: int, out: Array) -> bool:
+    """Fill the rows of `out`, uint8 [count, width], from a mapped file; False when the file ended before the last."""
     count, width = out.shape
-    done = _native().fb_read_columns(file, offset, width, stride, count, out.ctypes.data)
+    if offset < 0 or count < 1 or offset + (count - 1) * stride + width > mapped.size:
+        raise ValueError(
+            f"{count} rows of {width} bytes from {offset} on lie outside the {mapped.size} of the file"
+        )
+    done = _native().fb_copy_columns(mapped.ctypes.data + offset, width, stride, count, out.ctypes.data)
     return bool(done == count)
 
 

@@ -80,6 +80,18 @@ void unpack(const uint8_t* packed, int64_t rows, int64_t row_bytes, int sign, co
     unpack_row<b>(packed + row * row_bytes, end, sign, order, count, out + row * count);
 }
 
+template <int b>
+void unpack_fields(const uint32_t* words, int64_t rows, int64_t count, const uint8_t* order, uint8_t* out) {
+  constexpr uint32_t kMask = (1u << b) - 1;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int j = 0; j < 32 / b; ++j, out += count) {
+      const int shift = b * (order ? j / 8 * 8 + order[j % 8] : j);
+      const uint32_t* __restrict from = words + row * count;
+      uint8_t* __restrict to = out;
+      for (int64_t i = 0; i < count; ++i) to[i] = from[i] >> shift & kMask;
+    }
+}
+
 }  // namespace
 
 void fb_unpack_bits(const uint8_t* packed, int64_t rows, int64_t row_bytes, int32_t bits, int32_t sign,
@@ -87,4 +99,10 @@ void fb_unpack_bits(const uint8_t* packed, int64_t rows, int64_t row_bytes, int3
   constexpr decltype(&unpack<1>) kByBits[] = {unpack<1>, unpack<2>, unpack<3>, unpack<4>,
                                               unpack<5>, unpack<6>, unpack<7>, unpack<8>};
   kByBits[bits - 1](packed, rows, row_bytes, sign, order, count, out);
+}
+
+void fb_unpack_fields(const uint32_t* words, int64_t rows, int64_t count, int32_t bits, const uint8_t* order,
+                      uint8_t* out) {
+  const auto unpack = bits == 2 ? unpack_fields<2> : bits == 4 ? unpack_fields<4> : unpack_fields<8>;
+  unpack(words, rows, count, order, out);
 }

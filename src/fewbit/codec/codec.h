@@ -27,8 +27,13 @@ FB_API void fb_transpose(const void* in, int64_t rows, int64_t columns, int32_t 
 FB_API void fb_place_tiles(const uint8_t* in, int64_t down, int64_t across, int64_t n, int64_t k,
                            const int32_t* order, uint8_t* out);
 
-/* Rows [count, width] of a file, `stride` bytes apart from `offset` on. Returns how many rows were read whole. */
-FB_API int64_t fb_read_columns(int32_t file, int64_t offset, int64_t width, int64_t stride, int64_t count,
+/* words u32 [words, count], fields of 2, 4 or 8 bits. out u8 [words * 32 / bits, count]: row w * 32/bits + j has field order[j]
+ * (of each eight; NULL: j) of words[w]. */
+FB_API void fb_unpack_fields(const uint32_t* words, int64_t rows, int64_t count, int32_t bits,
+                             const uint8_t* order, uint8_t* out);
+
+/* Rows [count, width], `stride` bytes apart in a mapped file. Returns how many were copied before the file ended. */
+FB_API int64_t fb_copy_columns(const uint8_t* mapped, int64_t width, int64_t stride, int64_t count,
                                uint8_t* out);
 
 /* The parts of `count` blocks of the GGML type with this id, NULL where the type has none. 0, or -1 for a type that is not

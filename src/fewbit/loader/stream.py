@@ -19,6 +19,7 @@ from fewbit.layers.spec import ModelSpec, TensorSpec
 from fewbit.loader.pieces import Piece, cut
 from fewbit.loader.workers import each_done
 from fewbit.models.interface import Parameters
+from fewbit.platforms.linux.heap import keeping_freed_memory
 from fewbit.schemes.reference import dequantize
 from fewbit.schemes.stack import stack
 from fewbit.spec.buffer import Buffer
@@ -68,9 +69,10 @@ class Stream:
             for piece in cut(block, self.backend.threads)
         ]
         jobs = [partial(self._load, piece, packer) for piece, packer in work]
-        for done in each_done(jobs, self.backend.threads):
-            for tensor, start, stop in work[done][0].rows:
-                self._count(tensor, stop - start)
+        with keeping_freed_memory():
+            for done in each_done(jobs, self.backend.threads):
+                for tensor, start, stop in work[done][0].rows:
+                    self._count(tensor, stop - start)
         for block in blocks:
             self.consumed |= {
                 weight.name: self.checkpoint.tensors[weight.name].scheme for weight in block.weights

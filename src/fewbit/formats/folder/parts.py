@@ -14,7 +14,7 @@ import numpy as np
 
 from fewbit.formats.folder.packing import unpack_planes
 from fewbit.formats.folder.safetensors import DiskTensor
-from fewbit.formats.folder.unpack import apply_sign, transposed, unpack_codes
+from fewbit.formats.folder.unpack import apply_sign, transposed, unpack_across, unpack_codes
 from fewbit.schemes.arrays import Array
 
 
@@ -137,13 +137,12 @@ class PackedAcross(_OfOne):
         high = min(-(-stop // 32) * 32 * self.bits // width, self.tensor.shape[1])
         words = self.tensor.columns(low, high)
         words, count = self.fix(words) if self.fix else words, words.shape[1] * width // self.bits
-        codes = (
-            unpack_planes(words, self.planes, count)
-            if self.planes
-            else unpack_codes(words, self.bits, count, order=self.order)
-        )
-        codes = self.fix_codes(codes) if self.fix_codes else codes
-        return apply_sign(transposed(codes[:, start - first : stop - first]), self.bits, self.sign)
+        if self.planes:
+            rows = transposed(unpack_planes(words, self.planes, count))
+        else:
+            rows = unpack_across(words, self.bits, count, self.order)
+        rows = self.fix_codes(rows) if self.fix_codes else rows
+        return apply_sign(np.ascontiguousarray(rows[start - first : stop - first]), self.bits, self.sign)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,21 @@ def unpack_codes(
     """[..., count] from the bit streams along the last axis, back from `order`, and with their sign: "none", "offset"
     (2^(bits-1) was added), "twos" (complement)."""
     if codec.available():
-        eight = tuple(base + at for base in range(0, 8, len(order)) for at in order) if order else ()
-        return codec.unpack_bits(packed, bits, count, sign, eight)
+        return codec.unpack_bits(packed, bits, count, sign, _of_eight(order))
     codes = unpack_bits(packed, bits, count)
     return apply_sign(from_order(codes, order) if order else codes, bits, sign)
+
+
+def unpack_across(words: Array, bits: int, count: int, order: tuple[int, ...] = ()) -> Array:
+    """The same without a sign and with the axes changed: [count, rows] from words [rows, ...]."""
+    fields = bits in (2, 4) or (bits == 8 and not order)  # all of an order lie in one word
+    if codec.available() and fields and words.itemsize == 4 and count * bits == words.shape[1] * 32:
+        return codec.unpack_fields(codec.transpose(words), bits, _of_eight(order))
+    return transposed(unpack_codes(words, bits, count, order=order))
+
+
+def _of_eight(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(base + at for base in range(0, 8, len(order)) for at in order) if order else ()
 
 
 def apply_sign(codes: Array, bits: int, sign: str) -> Array:
