@@ -82,14 +82,31 @@ def job(do: str, name: str, folder: Path, case: Case) -> dict[str, Any]:
     return {"id": at.name, "do": do, "folder": str(at), "out": f"{at}.safetensors", "case": case}
 
 
-def check(answers: Answers, job: str, how: str | Close = "exact") -> None:
-    """fewbit takes the same modules for quantized as the tool does, and reads the same weights out of them."""
-    checkpoint, theirs = answers.checkpoint(job), answers.weights(job)
+def as_they_are(checkpoint: Any, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return weights
+
+
+def check(
+    answers: Answers,
+    job: str,
+    how: str | Close = "exact",
+    zero_signs: bool = True,
+    canonical: Callable[[Any, dict[str, np.ndarray]], dict[str, np.ndarray]] = as_they_are,
+) -> None:
+    """fewbit takes the same modules for quantized as the tool does, and reads the same weights out of them.
+
+    `zero_signs` False: the tool's zeros have other signs, since its table of codes has. `canonical` gives the
+    tool's weights their canonical names and order of rows.
+    """
+    checkpoint = answers.checkpoint(job)
+    theirs = canonical(checkpoint, answers.weights(job))
     quantized = {name for name, info in checkpoint.tensors.items() if not info.scheme.is_plain}
     assert quantized == theirs.keys()
     for name, expected in theirs.items():
         ours = rounded(dequantize(checkpoint.read(name)), how)
         assert ours.shape == expected.shape, name
+        if not zero_signs:
+            ours, expected = ours + np.float32(0), expected + np.float32(0)
         if isinstance(how, Close):
             good = np.abs(ours - expected) <= how.relative * np.abs(expected) + how.absolute
         else:
