@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from fewbit.formats.auto_round.config import Settings
-from fewbit.formats.folder.parts import Computed, PackedRows, Part, Rows, Shared
+from fewbit.formats.folder.parts import PackedRows, Part, Rows, Shared
 from fewbit.formats.folder.resolve import Auxiliary, Claim, Module, Resolved
 from fewbit.formats.folder.safetensors import DiskTensor
-from fewbit.schemes.arrays import Array
+from fewbit.formats.folder.scales import Reciprocal
 from fewbit.spec.dtype import E2M1, E4M3, E8M0, F32
 from fewbit.spec.granularity import CHANNEL, TENSOR, group
 from fewbit.spec.layer_quant import InputQuant, LayerQuant
@@ -56,11 +54,11 @@ def nvfp4_module(module: Module, rule: str) -> Iterator[Claim]:
     divisor = module.need("weight_global_scale", rule, "F32", shape=(1,))
     scheme = Scheme(E2M1, group(16), scale=E4M3, global_scale=F32)
     parts: dict[str, Part] = {
-        "codes": PackedRows(packed, 4, k), "scale": Rows(scale), "global_scale": _reciprocal(divisor),
+        "codes": PackedRows(packed, 4, k), "scale": Rows(scale), "global_scale": Reciprocal(divisor),
     }  # fmt: skip
     static = module.get("input_global_scale", "F32", shape=(1,))
     if static is not None:
-        yield Auxiliary(static.name, F32, (1,), _reciprocal(static))
+        yield Auxiliary(static.name, F32, (1,), Reciprocal(static))
     name = static.name if static is not None else ""
     layer = LayerQuant(inputs_of("nv_fp", name))
     yield Resolved(f"{module.name}.weight", scheme, (n, k), parts, rule, layer)
@@ -71,15 +69,6 @@ def _packed(module: Module, length: int, rule: str) -> tuple[DiskTensor, int, in
     if len(packed.shape) != 2 or packed.shape[1] * 2 % length:
         module.wrong(packed, f"a matrix of pairs of 4-bit codes in groups of {length}")
     return packed, packed.shape[0], packed.shape[1] * 2
-
-
-def _reciprocal(divisor: DiskTensor) -> Part:
-    def rows(start: int, stop: int) -> Array:
-        with np.errstate(divide="ignore"):  # a divisor of 0 gives Inf, which is refused by name
-            out: Array = np.float32(1) / divisor.whole()
-        return out
-
-    return Computed((divisor,), rows)
 
 
 def inputs_of(data_type: str, static: str = "") -> InputQuant | None:

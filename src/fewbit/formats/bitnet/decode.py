@@ -42,22 +42,6 @@ class TernaryRows:
         return (codes - np.uint8(1)).view(np.int8)
 
 
-@dataclass(frozen=True, slots=True)
-class Reciprocal:
-    """f32 [1]: one over a scale that divides."""
-
-    scale: DiskTensor
-
-    @property
-    def tensors(self) -> tuple[DiskTensor, ...]:
-        return (self.scale,)
-
-    def read(self, start: int, stop: int) -> Array:
-        with np.errstate(divide="ignore"):
-            found: Array = np.float32(1) / widen(self.scale.whole().reshape(1), self.scale.dtype)
-        return found
-
-
 @dataclass(slots=True)
 class OnlineScale:
     """The mean magnitude of a plain weight, at least 1e-5, as one number [1] of the weight's own type.

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fewbit.formats.bitnet.config import Settings
-from fewbit.formats.bitnet.decode import PER_BYTE, OnlineScale, OnlineTernary, Reciprocal, TernaryRows
+from fewbit.formats.bitnet.decode import PER_BYTE, OnlineScale, OnlineTernary, TernaryRows
 from fewbit.formats.folder.parts import Part, Shared
 from fewbit.formats.folder.resolve import Claim, Module, Resolved, Unquantized, split_name
 from fewbit.formats.folder.safetensors import DiskTensor
-from fewbit.formats.folder.scales import FLOATS, ONE
+from fewbit.formats.folder.scales import FLOATS, ONE, Reciprocal
 from fewbit.spec.dtype import F32, I2, I8
 from fewbit.spec.granularity import TENSOR, TOKEN
 from fewbit.spec.layer_quant import InputQuant, LayerQuant

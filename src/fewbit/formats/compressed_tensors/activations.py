@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from fewbit.formats.compressed_tensors.config import Args
-from fewbit.formats.compressed_tensors.decode import Reciprocal
 from fewbit.formats.compressed_tensors.scales import FLOATS
 from fewbit.formats.folder.parts import Shared
 from fewbit.formats.folder.resolve import Auxiliary, Claim, Explained, Module
+from fewbit.formats.folder.scales import Reciprocal
 from fewbit.spec.dtype import E2M1, E4M3, E8M0, F32, dtype
 from fewbit.spec.granularity import TENSOR, TOKEN, group
 from fewbit.spec.layer_quant import InputQuant

@@ -1,4 +1,4 @@
-"""Parts that only compressed-tensors stores so: zero points packed down the rows, small integers in bytes, reciprocals, bitmasks."""
+"""Parts that only compressed-tensors stores so: zero points packed down the rows, small integers in bytes, bitmasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from fewbit.formats.folder.safetensors import DiskTensor
 from fewbit.formats.folder.unpack import unpack_codes
 from fewbit.schemes.arrays import Array
-from fewbit.schemes.floats.table import widen
 from fewbit.spec.refusal import CheckpointError
 
 
@@ -52,21 +51,6 @@ class SmallIntegers(_OfOne):
                 f"{-middle} to {middle - 1}, since the config says {self.bits} bits; the checkpoint is broken"
             )
         return codes
-
-
-@dataclass(frozen=True, slots=True)
-class Reciprocal(_OfOne):
-    """One number that divides on disk, as the multiplier that it means."""
-
-    def read(self, start: int, stop: int) -> Array:
-        divisor = widen(self.tensor.whole(), self.tensor.dtype).reshape(1)
-        if not np.isfinite(divisor[0]) or divisor[0] == 0:
-            raise CheckpointError(
-                f"{self.tensor.file.path}: tensor {self.tensor} is {divisor[0]}, expected a finite number other than 0, since "
-                "scales are divided by it; the checkpoint is broken"
-            )
-        multiplier: Array = np.float32(1) / divisor
-        return multiplier
 
 
 @dataclass(frozen=True, slots=True)

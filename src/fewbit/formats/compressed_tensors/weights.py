@@ -12,12 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fewbit.formats.compressed_tensors.config import Args
-from fewbit.formats.compressed_tensors.decode import Reciprocal, SmallIntegers, ZeroPoints
+from fewbit.formats.compressed_tensors.decode import SmallIntegers, ZeroPoints
 from fewbit.formats.compressed_tensors.proofs import is_order, no_zero_point
 from fewbit.formats.compressed_tensors.scales import FLOATS, granularity_of, scale_part
 from fewbit.formats.folder.parts import PackedRows, Part, Rows, Shared
 from fewbit.formats.folder.resolve import Explained, Module
 from fewbit.formats.folder.safetensors import DiskTensor
+from fewbit.formats.folder.scales import Reciprocal
 from fewbit.spec.dtype import E2M1, E2M3, E4M3, E8M0, F32, I8, DType, dtype
 from fewbit.spec.granularity import group
 from fewbit.spec.scheme import Scheme

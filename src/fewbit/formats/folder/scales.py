@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from fewbit.formats.folder.parts import Blocked, Part, Rows, Shared
 from fewbit.formats.folder.resolve import Auxiliary, Module
 from fewbit.formats.folder.safetensors import DiskTensor
 from fewbit.schemes.arrays import Array
+from fewbit.schemes.floats.table import widen
 from fewbit.spec.granularity import CHANNEL, TENSOR, Granularity, block, group
+from fewbit.spec.refusal import CheckpointError
 
 FLOATS = ("F32", "F16", "BF16")
 ONE = ((), (1,), (1, 1))
@@ -83,3 +85,24 @@ def divisor_of(multiplier: Array) -> Array:
     raise ValueError(
         f"the global scale {multiplier.reshape(-1)[0]!r} is the reciprocal of no number, and a divisor is stored"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Reciprocal:
+    """One number that divides on disk, as the f32 multiplier that it means."""
+
+    tensor: DiskTensor
+
+    @property
+    def tensors(self) -> tuple[DiskTensor, ...]:
+        return (self.tensor,)
+
+    def read(self, start: int, stop: int) -> Array:
+        divisor = widen(self.tensor.whole(), self.tensor.dtype).reshape(1)
+        if not np.isfinite(divisor[0]) or divisor[0] == 0:
+            raise CheckpointError(
+                f"{self.tensor.file.path}: tensor {self.tensor} is {divisor[0]}, expected a finite number other than 0, since "
+                "scales are divided by it; the checkpoint is broken"
+            )
+        multiplier: Array = np.float32(1) / divisor
+        return multiplier
