@@ -57,6 +57,8 @@ SOUND: list[tuple[str, str, str, str]] = [
     ("gptq, ordered", "a missing tensor", "qzeros", "symmetric codes have one zero point"),
     ("auto_round", "a missing tensor", "qzeros", "symmetric codes have one zero point"),
     ("modelopt", "a wrong shape", "weight_scale_2 one more axis", ONE_NUMBER),
+    ("fp_quant", "a missing tensor", "backward_hadamard_matrix", "of gradients, used by no one here"),
+    ("fp_quant", "a scale that is not finite", "backward_hadamard_matrix", "of gradients, used by no one here"),
     ("w4afp8", "a wrong shape", "input_scale one more axis", ONE_NUMBER),
     ("bitnet", "a wrong shape", "weight_scale one more axis", ONE_NUMBER),
     ("hqq", "a wrong shape", "(nbits|group_size|axis) one more axis", ONE_NUMBER),

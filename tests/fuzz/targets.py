@@ -29,6 +29,7 @@ from tests.formats.compressed_tensors.fixture import tiny_compressed
 from tests.formats.folder.stacks import tiny_stacked
 from tests.formats.fp8.deepseek_v4 import tiny_deepseek_v4
 from tests.formats.fp8.fixture import tiny_fp8
+from tests.formats.fp_quant.fixture import tiny_fp_quant
 from tests.formats.gguf.fixture import gguf_bytes, tiny_gguf_parts
 from tests.formats.gptq.fixture import tiny_gptq
 from tests.formats.hqq.fixture import tiny_hqq
@@ -187,6 +188,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "torchao": tiny_torchao,
     "w4afp8": tiny_w4afp8,
     "w8a8": tiny_w8a8,
+    "fp_quant": tiny_fp_quant,
     "mxfp4": tiny_mxfp4,
     "qoq": tiny_qoq,
     "qqq": write_qqq,

@@ -56,6 +56,7 @@ FORMATS: dict[str, FormatInfo] = {
     "bitnet": FormatInfo(
         "fewbit.formats.bitnet", "BitNet of transformers: packed ternary weights, or made ternary when read"
     ),
+    "fp_quant": FormatInfo("fewbit.formats.fp_quant", "FP-Quant: MXFP4 and NVFP4 of rotated activations"),
     "mxfp4": FormatInfo("fewbit.formats.mxfp4", "MXFP4 of gpt-oss: stacked experts"),
     "w8a8": FormatInfo("fewbit.formats.w8a8", "w8a8_int8, w8a8_fp8, blockwise_int8"),
     "aqlm": FormatInfo(
