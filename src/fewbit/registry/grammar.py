@@ -4,6 +4,7 @@
 
     linear_u4g32o_f32_n32k32_avx2            op linear, weight u4 in groups of 32 with offset, f32 activations
     linear_u4g32o_i8g32_n32k32_avx512_vnni   the same weight, 8-bit activations in groups of 32
+    linear_u4g32o_bf16w_n32k32_amx           BF16 activations, and weights rounded to BF16 as well
     linear_u4g32ot_bf16_n32k256_amx_emulated the AMX algorithm without its instructions (tests only)
     pack_i6g16t_n32k256_avx2                 no activation enters
     rms_norm_f32_scalar                      no scheme, no layout
@@ -28,7 +29,7 @@ def _alternatives(names: object) -> str:
 
 _CODES = _alternatives(DTYPES)
 SCHEME = re.compile(rf"any|(?:{_CODES})(?:g\d+|b\d+x\d+|tensor|channel)?[zo]?t?s?c?i?m?")
-ACTIVATION = re.compile(rf"(?:{_CODES})(?:g\d+|token|tensor)?")
+ACTIVATION = re.compile(rf"(?:{_CODES})(?:g\d+|token|tensor|w)?")
 LAYOUT = re.compile(r"n\d+k\d+|paged\d+|canonical")
 NAME = re.compile(
     rf"(?P<op>{_alternatives(OPS)})"

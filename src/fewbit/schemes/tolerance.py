@@ -4,7 +4,7 @@ Three roundings make the error; u = 2^-24 is the unit roundoff of f32, S = sum o
 
     accumulation   a chain of K fused multiply-adds in f32          |error| <= K u / (1 - K u) * S
                    (any order of summation has a chain no longer than K, so the bound holds for every kernel)
-    bf16 rows      x and w are rounded to bf16, relative error at most 2^-9 each (round to nearest, 8 bits):
+    bf16w rows     x and w are rounded to bf16 (of bf16 rows only x is, and the bound need not know), relative error at most 2^-9 each (round to nearest, 8 bits):
                    |error| <= (2^-8 + 2^-18) S.    Their products are exact in f32. The roundings are independent and of mean zero,
                    uniform within half a step, so rms <= sqrt(2) * 2^-9 / sqrt(3) * R, about 2^-9.3 R
     i8g32 rows     x is rounded to 127 steps of s = max|x| over its group of 32: |x - x'| <= s/254, so
@@ -48,7 +48,7 @@ class Tolerance:
 
 
 def linear_tolerance(x: Array, weight: Array, activation: str, terms: Array | None = None) -> Tolerance:
-    """x f32 [M, K]; weight f32 [N, K], dequantized; activation: f32, bf16 or i8g32.
+    """x f32 [M, K]; weight f32 [N, K], dequantized; activation: f32, bf16, bf16w or i8g32.
 
     terms: |code * scale| + |offset| [N, K] for kernels that sum codes and offsets apart, whose sums do not cancel early.
     """
@@ -64,14 +64,14 @@ def linear_tolerance(x: Array, weight: Array, activation: str, terms: Array | No
     match activation:
         case "f32":
             return Tolerance(worst, rms)
-        case "bf16":
+        case "bf16" | "bf16w":
             return Tolerance(worst + (2.0**-8 + 2.0**-18) * total, rms + np.sqrt(2 / 3) * 2.0**-9 * squares)
         case "i8g32":
             step = _group_steps(size) * (1 + 2.0**-20)  # the division by the step rounds in f32
             return Tolerance(
                 worst + (step / 2) @ magnitude.T, rms + np.sqrt((step**2 / 12) @ (magnitude**2).T)
             )
-    raise ValueError(f"no tolerance for activation {activation!r}; known: f32, bf16, i8g32")
+    raise ValueError(f"no tolerance for activation {activation!r}; known: f32, bf16, bf16w, i8g32")
 
 
 def _group_steps(size: Array) -> Array:

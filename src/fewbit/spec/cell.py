@@ -32,7 +32,7 @@ class KernelRow:
 
     scheme         name of the weight or cache scheme; "" for ops without one; ANY_SCHEME serves all, and all scale types
     scale_dtypes   types of the scale part that the row reads; () when the scheme has no scale
-    activation     element type in which activations enter the inner product: f32, bf16, i8g32
+    activation     element type in which activations enter the inner product: f32, bf16, i8g32; bf16w: weights are rounded too
     m_range        rows of activations served, inclusive; attention uses `phase`
     requires       features of the platform
     exactness      "bitwise" (same bits as every other bitwise row of its result class) or "tolerance"

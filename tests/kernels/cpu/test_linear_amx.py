@@ -12,11 +12,12 @@ from fewbit.spec.cell import KernelRow
 from tests.kernels.cpu.packed import pack, packed_case, random_tensor
 from tests.kernels.cpu.rows import assert_close, assert_same_bits, need, rows_of, run
 
-ROWS = rows_of("linear", activation="bf16")
-BLOCK, PANEL, STEP, CHUNK = 16, 32, 32, 512  # rows and n and k of a tile, k of a chunk
+ROWS = [*rows_of("linear", activation="bf16"), *rows_of("linear", activation="bf16w")]
+BLOCK, PANEL, STEP, CHUNK = 16, 32, 32, 512  # rows and n and k of a tile, some k of several steps
 PLAIN = ("f32", "f16", "bf16")
 UNIT = 2.0**-24
-LARGE = [row for row in ROWS if row.scheme in ("bf16", "u4g32o", "i6g16t")]  # one of each kind of tiles
+LONG = {"bf16": 4096 + 32, "f16": 2048 + 32, "u4g32o": 2048 + 32, "i6g16t": 768}  # one of each kind, beyond a chunk of gemm.h
+LARGE = [row for row in ROWS if row.scheme in LONG]
 
 by_name = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
@@ -36,6 +37,11 @@ def apply(row: KernelRow, x: np.ndarray, packed: np.ndarray, n: int, threads: in
     shape = {"rows": len(x), "n": n, "k": x.shape[1], "capacity": len(x)}
     run(row, threads=threads, x=x, weight=packed, bias=None, y=y, accumulate=0, **shape)
     return y
+
+
+def as_seen(row: KernelRow, weight: np.ndarray) -> np.ndarray:
+    """f64 weights as the row multiplies them: bf16w rows round them."""
+    return (widen_bf16(round_bf16(weight)) if row.activation == "bf16w" else weight).astype(np.float64)
 
 
 def bound(row: KernelRow, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -58,7 +64,7 @@ def test_matches_f64_of_the_rounded_x(row: KernelRow) -> None:
     for m, n, k in cases:
         packed, weight = packed_case(row, n, k)
         x = activations(m, k)
-        seen, w = widen_bf16(round_bf16(x)).astype(np.float64), weight.astype(np.float64)
+        seen, w = widen_bf16(round_bf16(x)).astype(np.float64), as_seen(row, weight)
         assert_close(apply(row, x, packed, n), seen @ w.T, bound(row, seen, w), f"{row.name} {m}x{n}x{k}")
 
 
@@ -68,7 +74,7 @@ def test_is_as_exact_as_f32_accumulation(row: KernelRow) -> None:
     need(row)
     k = column_sizes(row.scheme)[2 if row.scheme not in PLAIN and not row.scheme.endswith("t") else 1]
     packed, weight = packed_case(row, 64, k)
-    x = widen_bf16(round_bf16(activations(24, k)))
+    x, weight = widen_bf16(round_bf16(activations(24, k))), as_seen(row, weight).astype(np.float32)
     exact = x.astype(np.float64) @ weight.astype(np.float64).T
     chain = np.cumsum(x[:, None, :] * weight[None], axis=2, dtype=np.float32)[:, :, -1]
     ours = np.sqrt(np.mean((apply(row, x, packed, 64) - exact) ** 2))
@@ -82,7 +88,7 @@ def test_every_code_is_exact(row: KernelRow) -> None:
     need(row)
     k = column_sizes(row.scheme)[0]
     tensor = random_tensor(row.scheme, 33, k, seed=5)
-    packed, weight = pack(tensor), dequantize(tensor)
+    packed, weight = pack(tensor), as_seen(row, dequantize(tensor)).astype(np.float32)
     x = np.zeros((k, k), np.float32)
     np.fill_diagonal(x, 4.0)
     assert_same_bits(
@@ -106,9 +112,9 @@ def test_rows_do_not_depend_on_their_company(row: KernelRow) -> None:
 
 @pytest.mark.parametrize("row", LARGE, ids=lambda row: row.name)
 def test_many_rows_and_panel_groups(row: KernelRow) -> None:
-    """More rows than a piece, and x beyond what stays resident, so that panels go in groups."""
+    """More rows than a piece, and for some K several chunks, so that panels go in groups and sums wait."""
     need(row)
-    n, k = 5 * PANEL, CHUNK + 256
+    n, k = 5 * PANEL, LONG[row.scheme]
     packed, _ = packed_case(row, n, k)
     x = activations(32 * BLOCK + 1, k)
     whole = apply(row, x, packed, n)

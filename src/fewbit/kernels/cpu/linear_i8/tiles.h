@@ -1,11 +1,11 @@
 // 8-bit activations on AMX: the integer dot products of generic.h as tile products of 8-bit tiles, then the same chain of fma.
 //
 // Codes less their bias are signed bytes in tile operand order [k/4][16 n][4], k in the byte order of steps.h: one step of the
-// vector kernels is one row of B. The loop over groups is linear_amx/scaled_products.h.
+// vector kernels is one row of B. The loop over groups is scaled_products.h.
 #pragma once
 #include "activations.h"
 #include "core/kernel_entry.h"
-#include "linear_amx/scaled_products.h"
+#include "scaled_products.h"
 #include "weights.h"
 
 namespace fb::FB_ISA {

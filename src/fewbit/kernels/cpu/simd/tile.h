@@ -129,7 +129,7 @@ struct EmulatedTiles {
   // Per C row and n: two running sums over the pairs of k, for the even and the odd elements, each step one fused multiply-add;
   // then even + odd, then C += that. Subnormal inputs and results count as zero everywhere (DAZ, FTZ); round to nearest even.
   template <int C, int A, int B>
-  void dot_bf16() {
+  [[gnu::noinline]] void dot_bf16() {
     for (int m = 0; m < config.rows[C]; ++m)
       for (int n = 0; n < config.row_bytes[C] / 4; ++n) {
         float sum[2] = {0, 0};
@@ -143,19 +143,19 @@ struct EmulatedTiles {
     clear_beyond<C>();
   }
   template <int C, int A, int B>
-  void dot_s8s8() {
+  [[gnu::noinline]] void dot_s8s8() {
     dot_8bit<C, A, B, int8_t, int8_t>();
   }
   template <int C, int A, int B>
-  void dot_s8u8() {
+  [[gnu::noinline]] void dot_s8u8() {
     dot_8bit<C, A, B, int8_t, uint8_t>();
   }
   template <int C, int A, int B>
-  void dot_u8s8() {
+  [[gnu::noinline]] void dot_u8s8() {
     dot_8bit<C, A, B, uint8_t, int8_t>();
   }
   template <int C, int A, int B>
-  void dot_u8u8() {
+  [[gnu::noinline]] void dot_u8u8() {
     dot_8bit<C, A, B, uint8_t, uint8_t>();
   }
 

@@ -10,7 +10,7 @@
 #pragma once
 #include "simd/f32x16.h"
 #include "simd/unroll.h"
-#include "sweep.h"
+#include "linear_amx/sweep.h"
 
 namespace fb::FB_ISA {
 
