@@ -98,8 +98,8 @@ def _pack_result(problem: Problem, row: KernelRow, backend: Any) -> Result:
     weight = problem.args["weight"]
     layout = layouts.layout(row.layout, weight.scheme)
     packer = PiecePacker(backend, layout, *weight.shape)
-    packer.kernel = find(row, backend.library)
-    packer.add(weight)
+    packer.run = find(row, backend.library).contents.run
+    packer.write(0, weight)
     found, expected = packer.finish().data.handle, pack_reference(weight, layout)
     wrong = np.flatnonzero(found != expected)
     fault = f"byte {wrong[0]} is {found[wrong[0]]}, expected {expected[wrong[0]]}" if wrong.size else ""

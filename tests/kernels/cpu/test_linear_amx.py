@@ -16,7 +16,12 @@ ROWS = [*rows_of("linear", activation="bf16"), *rows_of("linear", activation="bf
 BLOCK, PANEL, STEP, CHUNK = 16, 32, 32, 512  # rows and n and k of a tile, some k of several steps
 PLAIN = ("f32", "f16", "bf16")
 UNIT = 2.0**-24
-LONG = {"bf16": 4096 + 32, "f16": 2048 + 32, "u4g32o": 2048 + 32, "i6g16t": 768}  # one of each kind, beyond a chunk of gemm.h
+LONG = {
+    "bf16": 4096 + 32,
+    "f16": 2048 + 32,
+    "u4g32o": 2048 + 32,
+    "i6g16t": 768,
+}  # one of each kind, beyond a chunk of gemm.h
 LARGE = [row for row in ROWS if row.scheme in LONG]
 
 by_name = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

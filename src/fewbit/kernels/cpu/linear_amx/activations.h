@@ -9,7 +9,6 @@
 
 namespace fb::FB_ISA {
 
-
 template <Scheme S, bool with_sums = S.offset>
 struct Activations {
   static constexpr int kSums = with_sums ? kStep / S.group : 0;

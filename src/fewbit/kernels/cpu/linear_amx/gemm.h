@@ -34,8 +34,8 @@ struct Gemm {
   static constexpr int kParts = Source::kParts;
   static constexpr int64_t kStepBytes = kParts * 2 * kTileBytes;
   static constexpr int kStepsAhead = 2;
-  static constexpr int64_t kChunk = Source::kDecodes ? 64 : 128;       // steps: 2048 or 4096 k
-  static constexpr int64_t kPiece = Source::kDecodes ? 16 : 8;         // row blocks; with the chunk, 1 MiB of x
+  static constexpr int64_t kChunk = Source::kDecodes ? 64 : 128;  // steps: 2048 or 4096 k
+  static constexpr int64_t kPiece = Source::kDecodes ? 16 : 8;    // row blocks; with the chunk, 1 MiB of x
   static constexpr int64_t kPanels = 4;
 
   struct Work {

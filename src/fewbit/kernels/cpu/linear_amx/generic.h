@@ -39,18 +39,18 @@ void run_tiles(const void* pointer, int32_t phase, const fb_worker* worker) {
 
 }  // namespace fb::FB_ISA
 
-#define FB_LINEAR_AMX_ROW(kind, activation, scheme, layout, isa)                                    \
-  FB_KERNEL(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(activation, FB_PASTE(layout, isa)))), 2,     \
-            (workspace_bytes<fb::FB_ISA::scheme, fb::FB_ISA::kind<fb::FB_ISA::scheme>::kSums>),     \
+#define FB_LINEAR_AMX_ROW(kind, activation, scheme, layout, isa)                                \
+  FB_KERNEL(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(activation, FB_PASTE(layout, isa)))), 2, \
+            (workspace_bytes<fb::FB_ISA::scheme, fb::FB_ISA::kind<fb::FB_ISA::scheme>::kSums>), \
             (run_tiles<fb::FB_ISA::scheme, fb::FB_ISA::kind>))
 
 #define FB_LINEAR_AMX_PLAIN(scheme, layout, isa) FB_LINEAR_AMX_ROW(Plain, bf16, scheme, layout, isa)
-#define FB_LINEAR_AMX_CODES(scheme, layout, isa)        \
+#define FB_LINEAR_AMX_CODES(scheme, layout, isa)      \
   FB_LINEAR_AMX_ROW(Exact, bf16, scheme, layout, isa) \
   FB_LINEAR_AMX_ROW(Rounded, bf16w, scheme, layout, isa)
 
 // Every scheme's rows for one instruction set.
-#define FB_LINEAR_AMX_ROWS(isa)                \
+#define FB_LINEAR_AMX_ROWS(isa)              \
   FB_LINEAR_AMX_PLAIN(f32, n32k32, isa)      \
   FB_LINEAR_AMX_PLAIN(f16, n32k32, isa)      \
   FB_LINEAR_AMX_PLAIN(bf16, n32k32, isa)     \

@@ -20,7 +20,7 @@ struct Ring {
   using Codes = CodeTiles<S>;
   using Slot = typename Codes::Slot;
   static constexpr int kGroups = Codes::kGroups;  // of a step
-  static constexpr int kSlots = 4;  // the step before, this one, the next
+  static constexpr int kSlots = 4;                // the step before, this one, the next
   static constexpr int64_t kStride = kHalf * sizeof(float);
 
   struct Work {
@@ -69,7 +69,8 @@ struct Ring {
     const auto add = [&](int64_t step, int g) FB_INLINE_LAMBDA {
       const BlockSums* product = work.products[(step * kGroups + g) % 2];
       for (int i = 0; i < (two ? 2 : 1); ++i)
-        add_group(product[i], record[i] + step * a_bytes, work.slots[step % kSlots], g, rows[i], work.sums[i]);
+        add_group(product[i], record[i] + step * a_bytes, work.slots[step % kSlots], g, rows[i],
+                  work.sums[i]);
     };
     const auto advance = [&](int64_t step, auto g) FB_INLINE_LAMBDA {
       const Slot& slot = work.slots[step % kSlots];
@@ -95,9 +96,11 @@ struct Ring {
       if (decodes) Codes::decode(packed, step + 1, 1, next);
       if (step + g > 0) add(g == 0 ? step - 1 : step, (g + kGroups - 1) % kGroups);
       BlockSums* product = work.products[(step * kGroups + g) % 2];
-      tiles.template store<0>(product[0].half[0], kStride), tiles.template store<1>(product[0].half[1], kStride);
+      tiles.template store<0>(product[0].half[0], kStride),
+          tiles.template store<1>(product[0].half[1], kStride);
       if constexpr (two)
-        tiles.template store<2>(product[1].half[0], kStride), tiles.template store<3>(product[1].half[1], kStride);
+        tiles.template store<2>(product[1].half[0], kStride),
+            tiles.template store<3>(product[1].half[1], kStride);
     };
     for (int64_t step = 0; step < x.steps; ++step)
       unroll<kGroups>([&](auto g) FB_INLINE_LAMBDA { advance(step, g); });

@@ -20,8 +20,8 @@ FB_INLINE void each_pair(const uint8_t* packed, int64_t step, F use) {
   unroll<2>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_block(block_of<S>(packed, step), h); });
   each_k(weights, sub_block_of<S>(step), [&](int k0, auto i) FB_INLINE_LAMBDA {
     if (i % 2) return;
-    unroll<2>(
-        [&](auto h) FB_INLINE_LAMBDA { use(weights[h].at(i), weights[h].at(i + 1), (k0 + i) / 2, int{h}); });
+    unroll<2>([&](auto h)
+                  FB_INLINE_LAMBDA { use(weights[h].at(i), weights[h].at(i + 1), (k0 + i) / 2, int{h}); });
   });
 }
 

@@ -8,9 +8,9 @@
 //   dot<turn>(tiles)                                    their product
 //   add_product(product, record, slot, half, g, sum)
 #pragma once
+#include "linear_amx/sweep.h"
 #include "simd/f32x16.h"
 #include "simd/unroll.h"
-#include "linear_amx/sweep.h"
 
 namespace fb::FB_ISA {
 
