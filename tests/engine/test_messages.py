@@ -13,6 +13,8 @@ from fewbit.engine import messages
 from fewbit.engine.channel import Channel
 from fewbit.engine.messages import (
     Cancel,
+    CommitWeights,
+    DropWeights,
     Failed,
     Finished,
     FromEngine,
@@ -25,6 +27,8 @@ from fewbit.engine.messages import (
     Submit,
     ToEngine,
     Token,
+    WeightRows,
+    WeightsReply,
 )
 from fewbit.engine.sampling_params import RequestError, SamplingParams
 
@@ -37,7 +41,10 @@ PARAMS = SamplingParams(
     top_logprobs=20,
     prompt_logprobs=0,
 )
-TO_ENGINE = [Submit(1, [1, 2, 3], PARAMS), Cancel(2**40), Shutdown()]
+ROWS = WeightRows(
+    3, "w", "i4g32", {"codes": "i4", "scale": "f16"}, [1, 32], 0, {"codes": bytes(range(32)), "scale": b"ab"}
+)
+TO_ENGINE = [Submit(1, [1, 2, 3], PARAMS), Cancel(2**40), Shutdown(), ROWS, CommitWeights(4), DropWeights()]
 FROM_ENGINE = [
     Ready(Limits(8192, 16, 128, 512, 4097, 32, 49152)),
     Token(1, 5),
@@ -58,7 +65,9 @@ def test_every_message_is_covered() -> None:
         for kind in vars(messages).values()
         if isinstance(kind, type) and issubclass(kind, messages.Message)
     }
-    assert defined - {messages.Message} == set(get_args(ToEngine)) | set(get_args(FromEngine))
+    assert defined - {messages.Message} == set(get_args(ToEngine)) | set(get_args(FromEngine)) | {
+        WeightsReply
+    }
 
 
 def test_round_trip() -> None:

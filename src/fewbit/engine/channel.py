@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from fewbit.engine.messages import FromEngine, ToEngine
+from fewbit.engine.messages import FromEngine, ToEngine, WeightsReply
 
 T = TypeVar("T")
 
@@ -50,6 +50,9 @@ class Mailbox(Generic[T]):
 
 
 class Channel:
+    """`weights`: answers to whoever updates weights, which is not who reads the tokens."""
+
     def __init__(self) -> None:
         self.to_engine: Mailbox[ToEngine] = Mailbox(ToEngine)  # type: ignore[arg-type]
         self.from_engine: Mailbox[FromEngine] = Mailbox(FromEngine)  # type: ignore[arg-type]
+        self.weights: Mailbox[WeightsReply] = Mailbox(WeightsReply)

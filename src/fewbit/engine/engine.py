@@ -16,6 +16,8 @@ from fewbit.engine.channel import Channel
 from fewbit.engine.kv_pool import KvPool
 from fewbit.engine.messages import (
     Cancel,
+    CommitWeights,
+    DropWeights,
     Failed,
     FailureKind,
     Finished,
@@ -30,12 +32,14 @@ from fewbit.engine.messages import (
     Submit,
     ToEngine,
     Token,
+    WeightRows,
 )
 from fewbit.engine.runner import BatchInput, BatchOutput
 from fewbit.engine.scheduler import Chunk, Schedule, Scheduler
 from fewbit.engine.scoring import LOGPROB_FLOOR, score
 from fewbit.engine.sequence import Sequence
 from fewbit.engine.uniform import stream
+from fewbit.engine.update import WeightStore, take
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +57,12 @@ class StepRunner(Protocol):
 
 class Engine:
     def __init__(
-        self, runner: StepRunner, limits: Limits, channel: Channel, max_score_tokens: int = SCORE_TOKENS
+        self,
+        runner: StepRunner,
+        limits: Limits,
+        channel: Channel,
+        max_score_tokens: int = SCORE_TOKENS,
+        weights: WeightStore | None = None,
     ) -> None:
         if limits.max_context_tokens > (limits.pages - 1) * limits.page_tokens:
             raise ValueError(
@@ -62,6 +71,7 @@ class Engine:
         self.limits = limits
         self._runner = runner
         self._channel = channel
+        self._weights = weights
         self._pool = KvPool(limits.pages)
         self.scheduler = Scheduler(
             self._pool,
@@ -131,6 +141,19 @@ class Engine:
                     self._finish(sequence, "cancelled")
             case Shutdown():
                 self._stopping = True
+            case WeightRows() | CommitWeights():
+                self._update(message)
+            case DropWeights():
+                if self._weights:
+                    self._weights.abandon()
+
+    def _update(self, message: WeightRows | CommitWeights) -> None:
+        """Messages are read between steps, so a step sees either the old weights or the new. What sequences computed with the
+        old ones is computed anew."""
+        reply = take(message, self._weights)
+        if isinstance(message, CommitWeights) and not reply.error:
+            self.scheduler.restart()
+        self._channel.weights.send([reply])
 
     def _submit(self, message: Submit) -> None:
         refusal = self._refusal(message)

@@ -17,6 +17,7 @@ from fewbit.kernels.backend import Backend, open_backend
 from fewbit.loader import LoadOptions, Prepared, load_model, prepare
 from fewbit.loader.memory import Capacity, check_memory, estimate, kv_bytes_per_page
 from fewbit.loader.open import open_model
+from fewbit.loader.update import Weights
 from fewbit.platforms.linux.memory import read_memory
 from fewbit.platforms.x86.detect import detect
 from fewbit.spec.cell import Platform
@@ -88,7 +89,7 @@ def load(path: Path, model: ModelConfig, config: EngineConfig, progress: Progres
         page_tokens=Runner.page_tokens,
         vocab=shape.vocab_size,
     )
-    engine = EngineThread(runner, limits, runner.claim_thread)
+    engine = EngineThread(runner, limits, runner.claim_thread, Weights(loaded, backend))
     engine.start()
     on = f"{platform.name}, reference backend (slow)" if backend.name == "reference" else platform.name
     return Loaded(engine, tokenizer, _facts(limits, size, page_bytes, loaded.need.weights, on))

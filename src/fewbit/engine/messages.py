@@ -38,7 +38,30 @@ class Shutdown(Message, frozen=True):
     """Fail what is left and end the engine."""
 
 
-ToEngine = Submit | Cancel | Shutdown
+class WeightRows(Message, frozen=True):
+    """Rows `start`, ... of a new weight, to be held until CommitWeights. `types`: the element of each part by role; `parts`:
+    their bytes, in the shapes that the scheme gives them. Answered by WeightsReply."""
+
+    ticket: int
+    name: str
+    scheme: str
+    types: dict[str, str]
+    shape: list[int]
+    start: int
+    parts: dict[str, bytes]
+
+
+class CommitWeights(Message, frozen=True):
+    """Put the weights that are held in place of those that serve, between two steps. Answered by WeightsReply."""
+
+    ticket: int
+
+
+class DropWeights(Message, frozen=True):
+    """Forget the weights that are held."""
+
+
+ToEngine = Submit | Cancel | Shutdown | WeightRows | CommitWeights | DropWeights
 
 
 # from the engine
@@ -108,3 +131,11 @@ class Stopped(Message, frozen=True):
 
 
 FromEngine = Ready | Token | PromptScores | Finished | Failed | Status | Stopped
+
+
+class WeightsReply(Message, frozen=True):
+    """To the message of that ticket. `error`: why the whole update was dropped, "" when all is well. `tensors`: how many CommitWeights replaced."""
+
+    ticket: int
+    tensors: int = 0
+    error: str = ""

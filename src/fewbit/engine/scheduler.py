@@ -84,6 +84,13 @@ class Scheduler:
             self.running.remove(sequence)
             self._release(sequence)
 
+    def restart(self) -> None:
+        """Keys and values have become worthless: every running sequence gives up its pages and waits, in the same order."""
+        while self.running:
+            sequence = self.running.pop()
+            self._release(sequence)
+            self.waiting.appendleft(sequence)
+
     def check(self) -> None:
         """Assert the invariants of pages, rows and order."""
         self.pool.check({sequence.arrival: sequence.pages for sequence in self.running})

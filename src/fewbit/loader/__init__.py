@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -46,11 +47,14 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
+    """`disk_names`: canonical names by those of the file."""
+
     model: Model
     parameters: Parameters
     prepared: Prepared
     report: Report
     need: MemoryNeed
+    disk_names: dict[str, str]
 
 
 def prepare(checkpoint: Checkpoint, selector: Selector, activations: str = "auto") -> Prepared:
@@ -78,4 +82,10 @@ def load_model(checkpoint: Checkpoint, backend: Backend, options: LoadOptions | 
     parameters = stream.parameters(prepared.linears, prepared.embedding, prepared.spec)
     report = Report.of(prepared.spec, checkpoint, stream.consumed, prepared.explained)
     model = family(checkpoint.model_type).build(prepared.config, parameters, backend)
-    return LoadedModel(model, parameters, prepared, report, need)
+    return LoadedModel(model, parameters, prepared, report, need, _disk_names(checkpoint))
+
+
+def _disk_names(checkpoint: Checkpoint) -> dict[str, str]:
+    """The canonical name by the file's own, where one disk tensor is one tensor."""
+    count = Counter(info.disk_name for info in checkpoint.tensors.values())
+    return {info.disk_name: name for name, info in checkpoint.tensors.items() if count[info.disk_name] == 1}
