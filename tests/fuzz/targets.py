@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -67,10 +68,12 @@ def gguf(folder: Path, data: bytes) -> bool:
 
 def gguf_part(folder: Path, data: bytes) -> bool:
     """The second of two parts, beside a good first one."""
-    (folder / "m-00001-of-00002.gguf").write_bytes(gguf_bytes(*_half(0)))
+    first = folder / "m-00001-of-00002.gguf"
+    if not first.exists():
+        first.write_bytes(gguf_bytes(*_half(0)))
     (folder / "m-00002-of-00002.gguf").write_bytes(data)
     try:
-        checkpoint = open_checkpoint(folder / "m-00001-of-00002.gguf")
+        checkpoint = open_checkpoint(first)
         try:
             for name in checkpoint.tensors:
                 checkpoint.read(name)
@@ -134,38 +137,44 @@ def write_modelslim(folder: Path, **changes: int) -> Path:
 
 
 def in_folder(name: str, write: Callable[..., Path] = tiny_folder) -> Callable[[Path, bytes], bool]:
-    """A good folder in which one file is replaced."""
+    """A good folder, the target's own, in which one file is replaced."""
 
     def target(folder: Path, data: bytes) -> bool:
-        if not (folder / "config.json").exists():
+        if not (folder / name).exists():
             write(folder, **_SMALL)
-        good = (folder / name).read_bytes()
         (folder / name).write_bytes(data)
         try:
             checkpoint = open_checkpoint(folder)
             try:
-                _ = checkpoint.tokenizer
-                for tensor in checkpoint.tensors if write is not tiny_folder else ():
-                    checkpoint.read(tensor)
+                if not name.endswith(".safetensors"):
+                    _ = checkpoint.tokenizer
+                if write is not tiny_folder:
+                    for tensor in checkpoint.tensors:
+                        checkpoint.read(tensor)
+                    for tensor in checkpoint.auxiliary:  # type: ignore[attr-defined]
+                        checkpoint.read_auxiliary(tensor)
             finally:
                 checkpoint.close()
         except CheckpointError:
             return False
-        finally:
-            (folder / name).write_bytes(good)
         return True
 
     return target
 
 
+def gguf_parts(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Metadata and tensors of a valid input of a target that is GGUF."""
+    return _half(1) if name == "gguf part" else tiny_gguf_parts("u4g32o", **_SMALL)
+
+
 def seed(name: str) -> bytes:
     """A valid input of a target."""
-    if name == "gguf":
-        return gguf_bytes(*tiny_gguf_parts("u4g32o", **_SMALL))
-    if name == "gguf part":
-        return gguf_bytes(*_half(1))
+    if name.startswith("gguf"):
+        return gguf_bytes(*gguf_parts(name))
     with tempfile.TemporaryDirectory() as folder:
         form, _, file = name.partition(" ")
+        if form in OTHERS and file == OTHERS[form][1]:
+            return (OTHERS[form][0](Path(folder), **_SMALL) / file).read_bytes()
         if form in WRITERS:
             return (WRITERS[form](Path(folder), **_SMALL) / file).read_bytes()
         files = {"safetensors": "model.safetensors"}
@@ -197,6 +206,32 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "stacked": tiny_stacked,
 }
 
+
+def write_shards(folder: Path, **changes: int) -> Path:
+    return tiny_folder(folder, shards=2, **changes)
+
+
+def write_side_file(folder: Path, **changes: int) -> Path:
+    """ModelOpt's declaration in a file of its own."""
+    tiny_modelopt(folder, **changes)
+    config = json.loads((folder / "config.json").read_text())
+    held = config.pop("quantization_config")
+    side = {key: held[key] for key in ("quant_algo", "group_size")} | {"exclude_modules": held["ignore"]}
+    (folder / "hf_quant_config.json").write_text(
+        json.dumps({"producer": held["producer"], "quantization": side})
+    )
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+OTHERS: dict[str, tuple[Callable[..., Path], str]] = {
+    "shards": (write_shards, "model.safetensors.index.json"),
+    "side": (write_side_file, "hf_quant_config.json"),
+    "generation": (tiny_folder, "generation_config.json"),
+    "modelslim": (write_modelslim, "quant_model_description.json"),
+}
+"""Files that only some folders have."""
+
 TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
     "gguf": gguf,
     "gguf part": gguf_part,
@@ -207,5 +242,5 @@ TARGETS: dict[str, Callable[[Path, bytes], bool]] = {
         for form, write in WRITERS.items()
         for name in ("config.json", "model.safetensors")
     },
-    "modelslim quant_model_description.json": in_folder("quant_model_description.json", write_modelslim),
+    **{f"{form} {name}": in_folder(name, write) for form, (write, name) in OTHERS.items()},
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,10 @@ def member(folder: Path, name: str) -> Path | None:
     by all repositories of the cache.
     """
     path = folder / name
-    if not os.path.lexists(path):
+    try:
+        if not stat.S_ISLNK(os.lstat(path).st_mode):
+            return path
+    except OSError:
         return None
     target, home = path.resolve(), folder.resolve()
     allowed = [home]
