@@ -116,6 +116,7 @@ CASES: dict[str, tuple[Callable[[], bytes], str]] = {
     "a wrapping extent": (lambda: tensor(Q, extents=(32, U64 // 32 + 1)), f"'{Q}' has extents"),
     "unknown type": (lambda: tensor(Q, kind=77), f"'{Q}' has the unknown type id 77"),
     "type Q8_1": (lambda: tensor(Q, kind=9), f"'{Q}' has type Q8_1, which is not supported yet"),
+    "a type of bitnet.cpp": (lambda: tensor(Q, kind=36), f"'{Q}' has type I2_S of bitnet.cpp, which is not supported yet"),
     "type I32": (lambda: tensor(Q, kind=26), f"'{Q}' has type I32"),
     "rows that are no whole blocks": (lambda: tensor(Q, extents=(48, 64)), f"'{Q}' of type Q4_1 has rows of 48 elements"),
     "K-quant rows of 64": (lambda: tensor(Q, kind=12), "multiple of the block of 256"),

@@ -30,7 +30,7 @@ FORMS = [
     Scheme(E4M3, TENSOR, F32), Scheme(E4M3, CHANNEL, BF16), Scheme(E4M3, group(32), E8M0), Scheme(I8, TENSOR, F32),
     Scheme(I8, CHANNEL, BF16), Scheme(I4, group(32), BF16), Scheme(U4, group(64), F32, zero_point=U4),
     Scheme(E2M1, group(32), E8M0), Scheme(E2M3, group(32), E8M0), Scheme(E3M2, group(32), E8M0),
-    Scheme(E2M1, group(16), E4M3, global_scale=F32),
+    Scheme(E2M1, group(16), E4M3, global_scale=F32), Scheme(I8, group(32), E8M0),  # the last is MXINT8
 ]  # fmt: skip
 DOWN = "model.layers.0.mlp.down_proj"
 
@@ -88,6 +88,18 @@ def test_every_code_with_every_power(tmp_path: Path, codes: object) -> None:
     with np.errstate(over="ignore"):
         expected = table[every] * values("e8m0")[scale[:, :1]]
         assert np.array_equal(dequantize(read(tmp_path, tensor)), expected, equal_nan=True)
+
+
+def test_every_code_of_mxint8_with_every_power(tmp_path: Path) -> None:
+    """A code is a whole number: where another writer counts it in 64ths, its powers are 6 lower."""
+    codes = np.tile(np.arange(-128, 128, dtype=np.int8), (255, 1))
+    scale = np.tile(np.arange(255, dtype=np.uint8).reshape(-1, 1), (1, 8))
+    found = read(
+        tmp_path, QuantTensor(Scheme(I8, group(32), E8M0), (255, 256), {"codes": codes, "scale": scale})
+    )
+    with np.errstate(over="ignore"):
+        expected = codes.astype(np.float32) * values("e8m0")[scale[:, :1]]
+    assert np.array_equal(found.parts["codes"], codes) and np.array_equal(dequantize(found), expected)
 
 
 def test_zero_points_of_int8(tmp_path: Path) -> None:

@@ -103,4 +103,6 @@ UNSUPPORTED: dict[int, str] = {
     4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 15: "Q8_K",
     24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64",
     31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8",
+    # Of bitnet.cpp's fork, in the order of the machine that wrote them, which the file does not say. Its TL2 has the id of MXFP4.
+    36: "I2_S of bitnet.cpp", 37: "I8_S of bitnet.cpp", 38: "TL1 of bitnet.cpp",
 }  # fmt: skip
