@@ -19,13 +19,14 @@ from fewbit.spec.refusal import CheckpointError
 
 QUANTIZED = [t for t in TYPES.values() if t.unpack is not None]
 SCALES = {  # type: bytes of its f16 parts in a block
-    "Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q2_K": (80, 82), "Q3_K": (108,),
+    "Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q8_1": (0,), "Q2_K": (80, 82), "Q3_K": (108,),
     "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_NL": (0,), "IQ4_XS": (0,), "TQ1_0": (52,), "TQ2_0": (64,), "Q1_0": (0,),
     "MXFP4": (), "NVFP4": (), "IQ1_M": (54,),
     **dict.fromkeys(("IQ1_S", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"), (0,)),
 }  # fmt: skip
 NAN_SCALES = {"MXFP4": (1, (0xFF,)), "NVFP4": (4, (0x7F, 0xFF))}  # scale bytes at the front, codes
-SYNONYMS = ("TQ1_0", "NVFP4")  # several bytes mean the same: five digits of base 3, the sign of a scale
+# Several bytes mean the same: five digits of base 3, the sign of a scale, a sum that kernels use.
+SYNONYMS = ("TQ1_0", "NVFP4", "Q8_1")
 NO_NEGATIVE_ZERO = ("MXFP4", "NVFP4")  # the package reads the code of -0 as +0
 EXTREMES = np.array(
     [0, 0x8000, 1, 0x8001, 0x03FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF], np.uint16
@@ -55,6 +56,9 @@ def expected_of(kind: GgufType, raw: Array) -> Array:
         d = blocks[:, :2].copy().view(np.float16).astype(np.float32)
         bits = np.unpackbits(blocks[:, 2:], axis=1, bitorder="little")
         return np.where(bits != 0, d, -d).reshape(len(raw), -1)
+    if kind.name == "Q8_1":  # the package cannot read it; it is Q8_0 with a sum between scale and codes
+        q8_0 = np.delete(raw.reshape(-1, 36), (2, 3), axis=1).reshape(len(raw), -1)
+        return gguf.dequantize(q8_0, gguf.GGMLQuantizationType.Q8_0)
     return gguf.dequantize(raw, gguf.GGMLQuantizationType(kind.id))
 
 
@@ -69,9 +73,9 @@ def same_bits(kind: GgufType, blocks: Array, n: int) -> None:
         expected, found = expected + np.float32(0), found + np.float32(0)
     differ = np.argwhere(found.view(np.uint32) != expected.view(np.uint32))
     assert not differ.size, f"{kind.name}: first differing weight {differ[0]}"
-    again = encode(tensor)
+    again = encode(tensor, kind)
     if kind.name in SYNONYMS:
-        raw, again = np.ascontiguousarray(again), encode(decode(kind, again.reshape(-1), n, k))
+        raw, again = np.ascontiguousarray(again), encode(decode(kind, again.reshape(-1), n, k), kind)
         assert (dequantize(decode(kind, raw.reshape(-1), n, k)) == found).all()
     assert again.tobytes() == raw.tobytes()
 
@@ -79,7 +83,9 @@ def same_bits(kind: GgufType, blocks: Array, n: int) -> None:
 def test_the_table_agrees_with_the_package() -> None:
     for kind in TYPES.values():
         public = gguf.GGMLQuantizationType(kind.id)
-        assert (public.name, gguf.GGML_QUANT_SIZES[public]) == (kind.name, (kind.block, kind.block_bytes))
+        block, size = gguf.GGML_QUANT_SIZES[public]
+        size -= 4 * (kind.name == "Q8_1")  # the package counts two f32; a block of ggml begins with two f16
+        assert (public.name, block, size) == (kind.name, kind.block, kind.block_bytes)
     named = {t.value for t in gguf.GGMLQuantizationType}
     assert named <= TYPES.keys() | UNSUPPORTED.keys()
     assert all(gguf.GGMLQuantizationType(i).name == name for i, name in UNSUPPORTED.items() if i in named)
@@ -131,6 +137,15 @@ def test_no_rows_and_one_row(kind: GgufType) -> None:
     k = 2 * kind.block
     assert decode(kind, np.empty(0, np.uint8), 0, k).shape == (0, k)
     assert dequantize(decode(kind, np.zeros(kind.row_bytes(k), np.uint8), 1, k)).shape == (1, k)
+
+
+def test_the_sum_of_a_q8_1_block() -> None:
+    codes = np.random.default_rng(0).integers(-128, 128, (3, 32)).astype(np.int8)
+    kind, blocks = TYPES[9], np.zeros((3, 36), np.uint8)
+    blocks[:, :2], blocks[:, 4:] = np.frombuffer(np.float16(0.25).tobytes(), np.uint8), codes.view(np.uint8)
+    again = encode(decode(kind, blocks.reshape(-1), 3, 32), kind)
+    assert np.array_equal(again[:, 2:4].copy().view(np.float16)[:, 0], codes.sum(1) * np.float16(0.25))
+    assert np.array_equal(np.delete(again, (2, 3), 1), np.delete(blocks, (2, 3), 1))
 
 
 def test_a_q4_1_block_of_scale_zero_is_its_offset() -> None:

@@ -1,7 +1,8 @@
-"""Blocks of 32 elements: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, to parts and back.
+"""Blocks of 32 elements: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, to parts and back.
 
     bytes   Q4_0  d qs[16]           Q4_1  d m qs[16]        d, m: f16
             Q5_0  d qh[4] qs[16]     Q5_1  d m qh[4] qs[16]  Q8_0  d qs[32]
+            Q8_1  d s qs[32]; s f16 is d times the sum of the codes, for kernels, and says nothing of the weights
 
 Element i < 16 lies in the low nibble of qs[i], element i + 16 in its high nibble; bit i of qh is the fifth bit of element i.
 Signed codes are stored with a bias (8, 16). `codes` is uint8 or int8 [blocks, 32]; `scale`, `offset` f16 [blocks, 1].
@@ -80,6 +81,20 @@ def unpack_q8_0(blocks: Array, parts: Parts) -> None:
 def pack_q8_0(parts: Parts, blocks: Array) -> None:
     blocks[:, 0:2] = parts["scale"].view(np.uint8)
     blocks[:, 2:34] = parts["codes"].view(np.uint8)
+
+
+def unpack_q8_1(blocks: Array, parts: Parts) -> None:
+    parts["scale"][:] = f16(blocks, 0)
+    parts["codes"].view(np.uint8)[:] = blocks[:, 4:36]
+
+
+def pack_q8_1(parts: Parts, blocks: Array) -> None:
+    sums = parts["codes"].sum(axis=1, dtype=np.int32, keepdims=True)
+    with np.errstate(over="ignore"):  # a sum beyond f16 is infinite there, too
+        products = (parts["scale"].astype(np.float32) * sums).astype(np.float16)
+    blocks[:, 0:2] = parts["scale"].view(np.uint8)
+    blocks[:, 2:4] = products.view(np.uint8)
+    blocks[:, 4:36] = parts["codes"].view(np.uint8)
 
 
 def f16(blocks: Array, at: int) -> Array:

@@ -42,9 +42,9 @@ def constants(kind: GgufType) -> dict[str, Array]:
     return {"codebook": np.array(kind.codebook, np.float32)} if kind.codebook else {}
 
 
-def encode(tensor: QuantTensor) -> Array:
-    """uint8 [N, row bytes] (or [bytes] of a vector): the exact inverse of `decode`."""
-    kind = BY_SCHEME[tensor.scheme]
+def encode(tensor: QuantTensor, kind: GgufType | None = None) -> Array:
+    """uint8 [N, row bytes] (or [bytes] of a vector): the exact inverse of `decode`. `kind`: one of the tensor's scheme."""
+    kind = kind or BY_SCHEME[tensor.scheme]
     parts = {role: np.ascontiguousarray(part) for role, part in tensor.parts.items()}
     for role, fixed in constants(kind).items():
         if not np.array_equal(parts.pop(role), fixed):

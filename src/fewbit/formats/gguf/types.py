@@ -56,6 +56,7 @@ TYPES: dict[int, GgufType] = {
         GgufType(6, "Q5_0", 32, 22, affine.I5G32, blocks_legacy.unpack_q5_0, blocks_legacy.pack_q5_0),
         GgufType(7, "Q5_1", 32, 24, affine.U5G32O, blocks_legacy.unpack_q5_1, blocks_legacy.pack_q5_1),
         GgufType(8, "Q8_0", 32, 34, affine.I8G32, blocks_legacy.unpack_q8_0, blocks_legacy.pack_q8_0),
+        GgufType(9, "Q8_1", 32, 36, affine.I8G32, blocks_legacy.unpack_q8_1, blocks_legacy.pack_q8_1),
         GgufType(10, "Q2_K", 256, 84, affine.U2G16OT, blocks_k.unpack_q2_k, blocks_k.pack_q2_k),
         GgufType(11, "Q3_K", 256, 110, affine.I3G16T, blocks_k.unpack_q3_k, blocks_k.pack_q3_k),
         GgufType(12, "Q4_K", 256, 144, affine.U4G32OT, blocks_k.unpack_q4_k, blocks_k.pack_q4_k),
@@ -97,10 +98,11 @@ TYPES: dict[int, GgufType] = {
     )
 }
 
-BY_SCHEME: dict[Scheme, GgufType] = {t.scheme: t for t in TYPES.values()}
+BY_SCHEME: dict[Scheme, GgufType] = {t.scheme: t for t in reversed(TYPES.values())}
+"""The type to write: of two with one scheme, the lower id, Q8_0 before Q8_1."""
 
 UNSUPPORTED: dict[int, str] = {
-    4: "Q4_2", 5: "Q4_3", 9: "Q8_1", 15: "Q8_K",
+    4: "Q4_2", 5: "Q4_3", 15: "Q8_K",
     24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64",
     31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8",
     # Of bitnet.cpp's fork, in the order of the machine that wrote them, which the file does not say. Its TL2 has the id of MXFP4.
