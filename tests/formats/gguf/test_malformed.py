@@ -161,7 +161,7 @@ CASES: dict[str, tuple[Callable[[], bytes], str]] = {
     "divisors that are not llama3's": (
         lambda: added("rope_freqs.weight", RawTensor(0, (8,), np.arange(1, 9, dtype="<f4").tobytes())), "'rope_freqs.weight' holds 8"),
     "vocabulary of another size": (lambda: metadata(llama__vocab_size=100), "'llama.vocab_size' is 100"),
-    "tokenizer wordpiece": (lambda: metadata(tokenizer__ggml__model="bert"), "tokenizer model 'bert' is not supported"),
+    "another tokenizer": (lambda: metadata(tokenizer__ggml__model="rwkv"), "tokenizer model 'rwkv' is not supported"),
     "unknown pre-tokenizer": (lambda: metadata(tokenizer__ggml__pre="cl9000"), "pre-tokenizer 'cl9000' is not supported"),
     "no pre-tokenizer": (lambda: metadata(tokenizer__ggml__pre=None), "no metadata key 'tokenizer.ggml.pre'"),
     "no merges": (lambda: metadata(tokenizer__ggml__merges=None), "'tokenizer.ggml.merges' is absent"),

@@ -187,7 +187,8 @@ def test_a_broken_sentencepiece_vocabulary(changes: dict[str, Any], message: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["llama-bpe", "llama-spm", "qwen2", "gpt-2", "deepseek-llm", "deepseek-coder", "phi-3"]
+    "name",
+    ["llama-bpe", "llama-spm", "qwen2", "gpt-2", "deepseek-llm", "deepseek-coder", "phi-3", "bert-bge"],
 )
 def test_published_tokenizations(name: str) -> None:
     """llama.cpp's vocabularies and the ids that the models' own tokenizers gave; fetch_vocabularies.py brings them."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from fewbit.formats.checkpoint import TokenizerFiles
 from fewbit.formats.gguf.config import Reader
 from fewbit.formats.gguf.tokenizer_bpe import byte_level_bpe, pre_tokenizer
 from fewbit.formats.gguf.tokenizer_spm import sentencepiece_bpe
+from fewbit.formats.gguf.tokenizer_ugm import unigram
+from fewbit.formats.gguf.tokenizer_wpm import word_piece
 from fewbit.formats.gguf.vocabulary import (
     CONTROL,
     MODELS,
@@ -26,6 +29,9 @@ END_OF_TURN = frozenset(
      "<｜end▁of▁sentence｜>"}
 )  # fmt: skip
 
+TEMPLATED = ("bert", "t5")
+"""Models whose texts begin and end with tokens that tokenizer.json itself puts there."""
+
 
 def check_tokenizer(reader: Reader, rows: int) -> None:
     """What can be checked without building: the kind of tokenizer, and that its arrays agree with the embedding's rows."""
@@ -43,13 +49,13 @@ def check_tokenizer(reader: Reader, rows: int) -> None:
     if model == "gpt2":
         pre_tokenizer(reader)
         string_array(reader, "merges")
-    else:
+    elif model != "bert":
         number_array(reader, "scores", "fi", count)
-    if reader.get(PREFIX + "add_eos_token", "bool"):
+    if model not in TEMPLATED and reader.get(PREFIX + "add_eos_token", "bool"):
         reader.fail(
             f"metadata key {PREFIX + 'add_eos_token'!r} is true: prompts that end in an end token are not supported"
         )
-    if add_bos(reader, model) and token_id(reader, "bos_token_id", count) is None:
+    if model != "bert" and add_bos(reader, model) and token_id(reader, "bos_token_id", count) is None:
         reader.fail(
             f"prompts begin with a begin token, but metadata key {PREFIX + 'bos_token_id'!r} is absent"
         )
@@ -62,7 +68,7 @@ def build_tokenizer(reader: Reader) -> TokenizerFiles | None:
     if model in (None, "none", "no_vocab"):
         return None
     vocabulary = read_vocabulary(reader)
-    parts = byte_level_bpe(vocabulary) if model == "gpt2" else sentencepiece_bpe(vocabulary)
+    parts = _parts(reader, model, vocabulary)
     text = json.dumps(
         {"version": "1.0", "truncation": None, "padding": None, "added_tokens": vocabulary.added_tokens(),
          "post_processor": None, **parts},
@@ -78,16 +84,28 @@ def build_tokenizer(reader: Reader) -> TokenizerFiles | None:
         eos_id=ends[0] if ends else None,
         pad_id=token_id(reader, "padding_token_id", count),
         eos_ids=ends,
-        add_bos=add_bos(reader, model),
+        add_bos=None if model in TEMPLATED else add_bos(reader, model),
         special_ids=frozenset(special | set(ends)),
     )
+
+
+def _parts(reader: Reader, model: str, vocabulary: Vocabulary) -> dict[str, Any]:
+    match model:
+        case "gpt2":
+            return byte_level_bpe(vocabulary)
+        case "llama":
+            return sentencepiece_bpe(vocabulary)
+        case "bert":
+            return word_piece(vocabulary)
+    add_eos = reader.get(PREFIX + "add_eos_token", "bool")
+    return unigram(vocabulary, add_bos(reader, model), add_eos is None or add_eos)
 
 
 def add_bos(reader: Reader, model: str) -> bool:
     stated: bool | None = reader.get(PREFIX + "add_bos_token", "bool")
     if stated is not None:
         return stated
-    return True if model == "llama" else pre_tokenizer(reader).add_bos
+    return pre_tokenizer(reader).add_bos if model == "gpt2" else model == "llama"
 
 
 def _end_ids(reader: Reader, vocabulary: Vocabulary) -> tuple[int, ...]:

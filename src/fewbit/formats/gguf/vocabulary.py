@@ -12,7 +12,7 @@ from fewbit.formats.gguf.cursor import StringArray
 from fewbit.schemes.arrays import Array
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
-MODELS = ("gpt2", "llama")
+MODELS = ("gpt2", "llama", "bert", "t5")
 PREFIX = "tokenizer.ggml."
 
 
@@ -74,3 +74,19 @@ def read_vocabulary(reader: Reader) -> Vocabulary:
     tokens = [token or f"[EMPTY_{i}]" for i, token in enumerate(tokens)]
     types = number_array(reader, "token_type", "iu", len(tokens)).tolist()
     return Vocabulary(reader, tokens, types)
+
+
+def template(texts: dict[int, str], first: tuple[int, ...], last: tuple[int, ...]) -> dict[str, Any] | None:
+    """A post-processor that puts the tokens `first` before a text and `last` behind it, None where there are none."""
+    if not first and not last:
+        return None
+
+    def special(ids: tuple[int, ...], sequence: int) -> list[dict[str, Any]]:
+        return [{"SpecialToken": {"id": texts[i], "type_id": sequence}} for i in ids]
+
+    single = [*special(first, 0), {"Sequence": {"id": "A", "type_id": 0}}, *special(last, 0)]
+    pair = [*single, {"Sequence": {"id": "B", "type_id": 1}}, *special(last, 1)]
+    return {
+        "type": "TemplateProcessing", "single": single, "pair": pair,
+        "special_tokens": {text: {"id": text, "ids": [i], "tokens": [text]} for i, text in texts.items()},
+    }  # fmt: skip
