@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from fewbit.formats.auto_round.config import FLOATS, Settings
-from fewbit.formats.auto_round.encode import MXFP4, config_of, encode
+from fewbit.formats.auto_round.encode import MXFP4, MXFP8, config_of, encode
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
 from fewbit.formats.gptq import config as gptq
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
-from fewbit.spec.scheme import QuantTensor
+from fewbit.spec.dtype import E4M3, F32
+from fewbit.spec.granularity import block
+from fewbit.spec.scheme import QuantTensor, Scheme
 from tests.formats.gptq import fixture as gptq_fixture
 from tests.formats.plain.fixture import write_tiny_files
 from tests.formats.tiny import tiny_config, tiny_weights
@@ -38,5 +40,7 @@ def tiny_auto_round(
 
 def tiny_tensor(weight: Any, settings: Settings) -> QuantTensor:
     if settings.packing == FLOATS:
-        return quantize(weight, MXFP4)
+        return quantize(weight, MXFP4 if settings.bits == 4 else MXFP8)
+    if settings.block:
+        return quantize(weight, Scheme(E4M3, block(*settings.block), F32))
     return gptq_fixture.tiny_tensor(weight, gptq.Settings(settings.bits, settings.group_size, settings.sym))

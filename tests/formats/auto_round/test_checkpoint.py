@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 from fewbit.formats import open_checkpoint
-from fewbit.formats.auto_round.config import AWQ, FLOATS, FP8, GPTQ, AutoRoundConfig, Settings, read_settings
+from fewbit.formats.auto_round.config import (
+    AWQ,
+    FLOATS,
+    FP8,
+    FP8_BLOCKS,
+    GPTQ,
+    AutoRoundConfig,
+    Settings,
+    read_settings,
+)
 from fewbit.formats.auto_round.encode import settings_of
 from fewbit.formats.folder.files import FolderFiles
 from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
@@ -25,7 +34,8 @@ from tests.formats.tiny import tiny_config, tiny_weights
 FORMS = [
     *(Settings(b, g, s) for b, g, s in itertools.product((2, 3, 4, 8), (-1, 32), (True, False))),
     *(Settings(4, g, s, "int", AWQ) for g, s in itertools.product((-1, 32), (True, False))),
-    Settings(4, 32, True, "mx_fp", FLOATS),
+    *(Settings(b, 32, True, "mx_fp", FLOATS) for b in (4, 8)),
+    *(Settings(8, 0, True, "fp", FP8_BLOCKS, block) for block in ((128, 128), (48, 32), (16, 16))),
 ]
 
 
@@ -42,10 +52,12 @@ def test_what_was_written_is_read(tmp_path: Path, settings: Settings) -> None:
         assert found.scheme == expected.scheme and settings_of(found, settings.packing) == settings
         for role, part in expected.parts.items():
             assert found.parts[role].dtype == part.dtype and np.array_equal(found.parts[role], part), role
-        assert np.array_equal(checkpoint.read(name, 5, 29).parts["codes"], expected.parts["codes"][5:29])
+        start, stop = (0, 16) if settings.block else (5, 29)
+        piece = checkpoint.read(name, start, stop)
+        assert np.array_equal(piece.parts["codes"], expected.parts["codes"][start:stop])
 
 
-@pytest.mark.parametrize("packing", [GPTQ, AWQ, FLOATS])
+@pytest.mark.parametrize("packing", [GPTQ, AWQ, FLOATS, FP8_BLOCKS])
 def test_what_auto_round_cannot_say(packing: str) -> None:
     with pytest.raises(ValueError, match="cannot express the scheme u4g32o"):
         settings_of(quantize(np.ones((32, 32), np.float32), U4G32O), packing)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
 from fewbit.formats.quark.encode import config_of, encode
 from fewbit.schemes.plain.scheme import BF16
 from fewbit.schemes.reference import quantize
 from fewbit.spec.dtype import F32, U4
 from fewbit.spec.granularity import group
-from fewbit.spec.scheme import Scheme
+from fewbit.spec.scheme import QuantTensor, Scheme
 from tests.formats.plain.fixture import write_tiny_files
 from tests.formats.tiny import tiny_config, tiny_weights
 
@@ -29,7 +31,7 @@ def tiny_quark(
     for name, weight in tiny_weights(config, seed).items():
         if "proj" in name and weight.ndim == 2:
             module = name.removesuffix("weight")
-            leaves = encode(quantize(weight, scheme), reordered)
+            leaves = encode(tiny_tensor(weight, scheme), reordered)
             stored |= {f"{module}{leaf}": array for leaf, array in leaves.items()}
         else:
             stored[name] = as_disk(quantize(weight, BF16))
@@ -38,3 +40,12 @@ def tiny_quark(
     declared = config_of(scheme, reordered, **(keys or {}))
     write_json(folder / "config.json", {**config, "quantization_config": declared})
     return folder
+
+
+def tiny_tensor(weight: Any, scheme: Scheme) -> QuantTensor:
+    """Rounded to nearest; INT4 by rows under one scale: that one a quarter, those of the rows four times as large."""
+    if str(scheme) != "i4channels":
+        return quantize(weight, scheme)
+    tensor = quantize(weight, Scheme(scheme.codes, scheme.granularity, scheme.scale))
+    parts = {**tensor.parts, "scale": tensor.parts["scale"] * 4, "global_scale": np.full(1, 0.25, np.float32)}
+    return QuantTensor(scheme, tensor.shape, parts)

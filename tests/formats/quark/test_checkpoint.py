@@ -18,19 +18,21 @@ from fewbit.formats.quark.resolve import QuarkResolver
 from fewbit.formats.quark.spec import read_spec
 from fewbit.schemes.affine.scheme import U4G32O
 from fewbit.schemes.floats.table import values
-from fewbit.schemes.reference import dequantize, quantize
+from fewbit.schemes.reference import dequantize
 from fewbit.spec.dtype import BF16, E2M1, E2M3, E3M2, E4M3, E8M0, F32, I4, I8, U4
 from fewbit.spec.granularity import CHANNEL, TENSOR, block, group
+from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import QuantTensor, Scheme
 from tests.formats.altered import put
-from tests.formats.quark.fixture import tiny_quark
+from tests.formats.quark.fixture import tiny_quark, tiny_tensor
 from tests.formats.tiny import tiny_config, tiny_weights
 
 FORMS = [
     Scheme(E4M3, TENSOR, F32), Scheme(E4M3, CHANNEL, BF16), Scheme(E4M3, group(32), E8M0), Scheme(I8, TENSOR, F32),
     Scheme(I8, CHANNEL, BF16), Scheme(I4, group(32), BF16), Scheme(U4, group(64), F32, zero_point=U4),
     Scheme(E2M1, group(32), E8M0), Scheme(E2M3, group(32), E8M0), Scheme(E3M2, group(32), E8M0),
-    Scheme(E2M1, group(16), E4M3, global_scale=F32), Scheme(I8, group(32), E8M0),  # the last is MXINT8
+    Scheme(E2M1, group(16), E4M3, global_scale=F32), Scheme(I4, CHANNEL, F32, global_scale=F32),
+    Scheme(I8, group(32), E8M0),  # the last is MXINT8
 ]  # fmt: skip
 DOWN = "model.layers.0.mlp.down_proj"
 
@@ -45,7 +47,7 @@ def test_what_was_written_is_read(tmp_path: Path, scheme: Scheme, reordered: boo
         if "proj" not in name:
             assert found.scheme.is_plain
             continue
-        expected = quantize(weight, scheme)
+        expected = tiny_tensor(weight, scheme)
         assert found.scheme == scheme == checkpoint.tensors[name].scheme
         for role, part in expected.parts.items():
             assert found.parts[role].dtype == part.dtype and np.array_equal(found.parts[role], part), role
@@ -100,6 +102,23 @@ def test_every_code_of_mxint8_with_every_power(tmp_path: Path) -> None:
     with np.errstate(over="ignore"):
         expected = codes.astype(np.float32) * values("e8m0")[scale[:, :1]]
     assert np.array_equal(found.parts["codes"], codes) and np.array_equal(dequantize(found), expected)
+
+
+def test_zero_points_of_two_levels_are_zero(tmp_path: Path) -> None:
+    folder = tiny_quark(tmp_path / "m", Scheme(I4, CHANNEL, F32, global_scale=F32))
+    put(f"{DOWN}.weight_zero_point_2", "I32", np.zeros(8, np.int32))(folder)
+    assert str(open_checkpoint(folder).read(f"{DOWN}.weight").scheme) == "i4channels"
+    put(f"{DOWN}.weight_zero_point_2", "I32", np.full(8, 1 << 28, np.int32))(folder)
+    with pytest.raises(CheckpointError, match="has a zero point other than 0"):
+        open_checkpoint(folder).read(f"{DOWN}.weight")
+
+
+def test_every_code_of_two_levels(tmp_path: Path) -> None:
+    codes = np.tile(np.arange(-8, 8, dtype=np.int8), (16, 2))
+    scale = np.linspace(0.5, 2, 16, dtype=np.float32).reshape(-1, 1)
+    parts = {"codes": codes, "scale": scale, "global_scale": np.full(1, 0.25, np.float32)}
+    found = read(tmp_path, QuantTensor(Scheme(I4, CHANNEL, F32, global_scale=F32), (16, 32), parts))
+    assert np.array_equal(dequantize(found), codes * (scale * np.float32(0.25)))
 
 
 def test_zero_points_of_int8(tmp_path: Path) -> None:

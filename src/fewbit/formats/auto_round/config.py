@@ -11,16 +11,17 @@ from fewbit.formats.folder.files import Declaration, FolderFiles
 from fewbit.formats.folder.keys import Key
 
 METHOD = "auto-round"
-GPTQ, AWQ, FP8, FLOATS = (
-    f"auto_round:{name}" for name in ("auto_gptq", "auto_awq", "fp8_static", "llm_compressor")
+GPTQ, AWQ, FP8, FP8_BLOCKS, FLOATS = (
+    f"auto_round:{name}" for name in ("auto_gptq", "auto_awq", "fp8_static", "fp8", "llm_compressor")
 )
-STORED = {
-    GPTQ: (("int",), (2, 3, 4, 8)),
-    AWQ: (("int",), (4,)),
-    FP8: (("fp",), (8,)),
-    FLOATS: (("mx_fp", "nv_fp"), (4,)),
+STORED: dict[str, dict[str, tuple[int, ...]]] = {
+    GPTQ: {"int": (2, 3, 4, 8)},
+    AWQ: {"int": (4,)},
+    FP8: {"fp": (8,)},
+    FP8_BLOCKS: {"fp": (8,)},
+    FLOATS: {"mx_fp": (4, 8), "nv_fp": (4,)},
 }
-"""Data types and widths that each packing stores."""
+"""Data types that each packing stores, with their widths."""
 PLAIN_BITS = 16
 MAX_PATTERN = 1000
 _SPECIAL = set(r"*+?^$()[]{}|\\")
@@ -28,7 +29,8 @@ _SPECIAL = set(r"*+?^$()[]{}|\\")
 KEYS: dict[str, Key] = {
     "quant_method": Key("string", required=True, only=(METHOD,)),
     "bits": Key("count", required=True),
-    "group_size": Key("whole", required=True),
+    "group_size": Key("any", required=True),
+    "weight_block_size": Key("any"),
     "sym": Key("bool", default=True),
     "data_type": Key("string", default="int"),
     "packing_format": Key("string", default=GPTQ, only=tuple(STORED)),
@@ -43,7 +45,7 @@ KEYS: dict[str, Key] = {
 }
 OVERRIDES: dict[str, Key] = {
     "bits": Key("count"),
-    "group_size": Key("whole"),
+    "group_size": Key("any"),
     "sym": Key("bool"),
     "data_type": Key("string"),
 }
@@ -58,13 +60,15 @@ _OF_ACTIVATIONS = frozenset({"act_bits", "act_data_type", "act_group_size", "act
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a module is stored. `group_size` -1: one group, 0: one scale for the whole tensor. `bits` 16: plain."""
+    """How a module is stored. `group_size` -1: one group, 0: one scale for the whole tensor, or blocks of `block` rows x
+    columns. `bits` 16: plain."""
 
     bits: int
     group_size: int
     sym: bool = True
     data_type: str = "int"
     packing: str = GPTQ
+    block: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,15 @@ def read_settings(files: FolderFiles) -> AutoRoundConfig:
     reader = Reader(declaration.where, declaration.values)
     values = reader.all(KEYS, HARMLESS, "the format auto_round")
     _check_twin(reader, files)
-    settings = Settings(*(values[k] for k in ("bits", "group_size", "sym", "data_type", "packing_format")))
+    size, block = _group_size(reader, values["group_size"])
+    if values["weight_block_size"] is not None and values["weight_block_size"] != values["group_size"]:
+        reader.fail(
+            f"has group_size {str(values['group_size'])[:40]} and weight_block_size {str(values['weight_block_size'])[:40]}, "
+            "which contradict each other"
+        )
+    settings = Settings(
+        values["bits"], size, values["sym"], values["data_type"], values["packing_format"], block
+    )
     _check(reader, settings)
     if settings.packing == FP8 and values["act_dynamic"] is not False:
         reader.fail("key 'act_dynamic' is not false, but the packing fp8_static has static input scales")
@@ -115,24 +127,43 @@ def read_settings(files: FolderFiles) -> AutoRoundConfig:
     return AutoRoundConfig(declaration.where, settings, rules)
 
 
+def _group_size(reader: Reader, value: Any) -> tuple[int, tuple[int, int] | None]:
+    if type(value) is int:
+        return value, None
+    pair = (
+        isinstance(value, list) and len(value) == 2 and all(type(v) is int and 0 < v < 1 << 20 for v in value)
+    )
+    if not pair:
+        reader.fail(f"key 'group_size' is {str(value)[:80]!r}, expected a whole number, or two for blocks")
+    return 0, (value[0], value[1])
+
+
 def _check(reader: Reader, settings: Settings) -> None:
-    types, widths = STORED[settings.packing]
+    types = STORED[settings.packing]
     if settings.bits >= PLAIN_BITS:
         return
-    if settings.data_type not in types or settings.bits not in widths:
+    if settings.bits not in types.get(settings.data_type, ()):
+        known = " or ".join(f"{', '.join(map(str, widths))} bits of {kind}" for kind, widths in types.items())
         reader.fail(
             f"says {settings.bits} bits of data_type {settings.data_type!r}, which the packing {settings.packing!r} does not "
-            f"store here (supported: {', '.join(map(str, widths))} bits of {' or '.join(types)})"
+            f"store here (supported: {known})"
+        )
+    if (settings.block is not None) != (settings.packing == FP8_BLOCKS):
+        reader.fail(
+            f"key 'group_size' is {list(settings.block) if settings.block else settings.group_size}, which the packing {settings.packing!r} does not have; it has "
+            f"{'rows and columns of blocks' if settings.packing == FP8_BLOCKS else 'a whole number'}"
         )
     fixed = {"mx_fp": (32,), "nv_fp": (16,), "fp": (-1, 0)}.get(settings.data_type)
+    if fixed and not settings.sym:
+        reader.fail(f"key 'sym' is false, which {settings.data_type} cannot be")
+    if settings.block:
+        return
     if fixed and settings.group_size not in fixed:
         reader.fail(
             f"key 'group_size' is {settings.group_size}, expected {' or '.join(map(str, fixed))} for {settings.data_type}"
         )
     if not fixed and settings.group_size != -1 and settings.group_size < 1:
         reader.fail(f"key 'group_size' is {settings.group_size}, expected -1 (one group) or at least 1")
-    if fixed and not settings.sym:
-        reader.fail(f"key 'sym' is false, which {settings.data_type} cannot be")
 
 
 def _rule(reader: Reader, text: str, changes: Any, settings: Settings) -> Rule:
@@ -142,6 +173,8 @@ def _rule(reader: Reader, text: str, changes: Any, settings: Settings) -> Rule:
         own.fail(f"is {str(changes)[:80]!r}, expected an object of settings")
     values = own.all(OVERRIDES, HARMLESS | _OF_ACTIVATIONS, "extra_config")
     given = {key: value for key, value in values.items() if value is not None}
+    if "group_size" in given:
+        given["group_size"], given["block"] = _group_size(own, given["group_size"])
     _check(own, replace(settings, **given))
     return Rule(text, _pattern(own, text), given)
 

@@ -1,10 +1,10 @@
-"""Canonical tensors as AutoRound writes them: integers in GPTQ's or AWQ's packing, FP8, MXFP4 and NVFP4."""
+"""Canonical tensors as AutoRound writes them: integers in GPTQ's or AWQ's packing, FP8, MXFP4, MXFP8 and NVFP4."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fewbit.formats.auto_round.config import AWQ, FLOATS, FP8, GPTQ, METHOD, STORED, Settings
+from fewbit.formats.auto_round.config import AWQ, FLOATS, FP8, FP8_BLOCKS, GPTQ, METHOD, STORED, Settings
 from fewbit.formats.awq import config as awq
 from fewbit.formats.awq import encode as awq_encode
 from fewbit.formats.folder.packing import pack_bits
@@ -17,6 +17,7 @@ from fewbit.spec.granularity import CHANNEL, TENSOR, group
 from fewbit.spec.scheme import QuantTensor, Scheme
 
 MXFP4 = Scheme(E2M1, group(32), scale=E8M0)
+MXFP8 = Scheme(E4M3, group(32), scale=E8M0)
 NVFP4 = Scheme(E2M1, group(16), scale=E4M3, global_scale=F32)
 _KINDS = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 
@@ -24,8 +25,8 @@ _KINDS = {"f32": "F32", "f16": "F16", "bf16": "BF16"}
 def settings_of(tensor: Shaped, packing: str = GPTQ) -> Settings:
     """ValueError when AutoRound cannot say what the scheme says in this packing."""
     scheme = tensor.scheme
-    if packing == FLOATS and scheme == MXFP4:
-        return Settings(4, 32, True, "mx_fp", FLOATS)
+    if packing == FLOATS and scheme in (MXFP4, MXFP8):
+        return Settings(scheme.codes.bits, 32, True, "mx_fp", FLOATS)
     if packing == FLOATS and scheme == NVFP4:
         return Settings(4, 16, True, "nv_fp", FLOATS)
     whole = scheme.granularity in (TENSOR, CHANNEL) and scheme == Scheme(
@@ -33,10 +34,13 @@ def settings_of(tensor: Shaped, packing: str = GPTQ) -> Settings:
     )
     if packing == FP8 and whole and str(scheme.scale) in _KINDS:
         return Settings(8, 0 if scheme.granularity == TENSOR else -1, True, "fp", FP8)
+    grain = scheme.granularity
+    if packing == FP8_BLOCKS and scheme == Scheme(E4M3, grain, F32) and grain.sharing == "block":
+        return Settings(8, 0, True, "fp", FP8_BLOCKS, (grain.n, grain.k))
     if packing == AWQ:
         found = awq_encode.settings_of(tensor)
         return Settings(4, found.group_size, not found.zero_point, "int", AWQ)
-    if packing == GPTQ and not scheme.group_index and scheme.codes.bits in STORED[GPTQ][1]:
+    if packing == GPTQ and not scheme.group_index and scheme.codes.bits in STORED[GPTQ]["int"]:
         of = gptq_encode.settings_of(tensor)
         return Settings(of.bits, of.group_size, of.sym, "int", GPTQ)
     raise ValueError(f"AutoRound cannot express the scheme {scheme} in the packing {packing}")
@@ -56,6 +60,16 @@ def encode(tensor: QuantTensor, settings: Settings) -> dict[str, DiskArray]:
             "weight": DiskArray("F8_E4M3", tensor.parts["codes"]),
             "weight_scale": DiskArray(_KINDS[str(tensor.scheme.scale)], scale.reshape(-1)),
         }
+    if settings.packing == FP8_BLOCKS:
+        return {
+            "weight": DiskArray("F8_E4M3", tensor.parts["codes"]),
+            "weight_scale_inv": DiskArray("F32", scale),
+        }
+    if settings.data_type == "mx_fp" and settings.bits == 8:
+        return {
+            "weight": DiskArray("F8_E4M3", tensor.parts["codes"]),
+            "weight_scale": DiskArray("U8", scale),
+        }
     packed = {"weight_packed": DiskArray("U8", pack_bits(tensor.parts["codes"], 4, np.uint8))}
     if settings.data_type == "mx_fp":
         return packed | {"weight_scale": DiskArray("U8", scale)}
@@ -66,6 +80,11 @@ def encode(tensor: QuantTensor, settings: Settings) -> dict[str, DiskArray]:
 def activations_of(settings: Settings) -> dict[str, object]:
     """Keys of the config that say how the tool quantizes inputs beside these weights."""
     match settings.data_type:
+        case "fp" if settings.block:
+            return {
+                "act_bits": 8, "act_data_type": "fp", "act_group_size": settings.block[1], "act_sym": True, "act_dynamic": True,
+                "fmt": "e4m3", "activation_scheme": "dynamic",
+            }  # fmt: skip
         case "fp":
             return {
                 "act_bits": 8, "act_data_type": "fp", "act_group_size": 0, "act_sym": True, "act_dynamic": False,
@@ -75,7 +94,7 @@ def activations_of(settings: Settings) -> dict[str, object]:
             kind = "mx_fp" if settings.data_type == "mx_fp" else "nv_fp4_with_static_gs"
             size = settings.group_size
             return {
-                "act_bits": 4,
+                "act_bits": settings.bits,
                 "act_data_type": kind,
                 "act_group_size": size,
                 "act_sym": True,
@@ -86,7 +105,8 @@ def activations_of(settings: Settings) -> dict[str, object]:
 
 def config_of(settings: Settings, **more: object) -> dict[str, object]:
     """The `quantization_config` of a folder whose modules are all stored so."""
+    size = list(settings.block) if settings.block else settings.group_size
     return {
-        "quant_method": METHOD, "bits": settings.bits, "group_size": settings.group_size, "sym": settings.sym,
+        "quant_method": METHOD, "bits": settings.bits, "group_size": size, "sym": settings.sym,
         "data_type": settings.data_type, "packing_format": settings.packing, **more,
     }  # fmt: skip

@@ -2,7 +2,9 @@
 
 fp8_static      weight e4m3 [N, K]           weight_scale f [N] or [1]       input_scale f [1]
 llm_compressor  weight_packed u8 [N, K/2]    weight_scale u8 [N, K/32], e8m0                        (mx_fp)
+                weight e4m3 [N, K]           weight_scale u8 [N, K/32], e8m0                        (mx_fp of 8 bits)
                 weight_packed u8 [N, K/2]    weight_scale e4m3 [N, K/16], weight_global_scale f [1] (nv_fp; a divisor)
+fp8             weight e4m3 [N, K]           weight_scale_inv f by blocks, which multiplies
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from fewbit.formats.auto_round.config import Settings
 from fewbit.formats.folder.parts import PackedRows, Part, Rows, Shared
 from fewbit.formats.folder.resolve import Auxiliary, Claim, Module, Resolved
 from fewbit.formats.folder.safetensors import DiskTensor
-from fewbit.formats.folder.scales import Reciprocal
+from fewbit.formats.folder.scales import Reciprocal, scale_by_shape
 from fewbit.spec.dtype import E2M1, E4M3, E8M0, F32
 from fewbit.spec.granularity import CHANNEL, TENSOR, group
 from fewbit.spec.layer_quant import InputQuant, LayerQuant
@@ -37,6 +39,29 @@ def fp8_module(module: Module, settings: Settings, rule: str) -> Iterator[Claim]
     yield Resolved(
         f"{module.name}.weight", scheme, (n, k), {"codes": Rows(weight), "scale": part}, rule, layer
     )
+
+
+def fp8_block_module(module: Module, tile: tuple[int, int], rule: str) -> Iterator[Claim]:
+    weight = module.need("weight", rule, "F8_E4M3")
+    if len(weight.shape) != 2:
+        module.wrong(weight, "a matrix")
+    n, k = weight.shape
+    scale = module.need("weight_scale_inv", rule, *SCALES)
+    shared, part = scale_by_shape(module, scale, n, k, tile)
+    layer = LayerQuant(InputQuant(E4M3, group(tile[1])))
+    parts: dict[str, Part] = {"codes": Rows(weight), "scale": part}
+    yield Resolved(f"{module.name}.weight", Scheme(E4M3, shared, scale.dtype), (n, k), parts, rule, layer)
+
+
+def mxfp8_module(module: Module, rule: str) -> Iterator[Claim]:
+    weight = module.need("weight", rule, "F8_E4M3")
+    if len(weight.shape) != 2 or weight.shape[1] % 32:
+        module.wrong(weight, "a matrix with groups of 32 along K")
+    n, k = weight.shape
+    scale = module.need("weight_scale", rule, "U8", "F8_E8M0", shape=(n, k // 32))
+    layer = LayerQuant(InputQuant(E4M3, group(32), scale_dtype=E8M0))
+    parts: dict[str, Part] = {"codes": Rows(weight), "scale": Rows(scale)}
+    yield Resolved(f"{module.name}.weight", Scheme(E4M3, group(32), E8M0), (n, k), parts, rule, layer)
 
 
 def mxfp4_module(module: Module, rule: str) -> Iterator[Claim]:

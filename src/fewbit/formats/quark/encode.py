@@ -8,7 +8,8 @@ import numpy as np
 
 from fewbit.formats.folder.packing import AWQ_ORDER, pack_bits, to_order
 from fewbit.formats.folder.writer import DiskArray
-from fewbit.spec.dtype import E4M3, E8M0
+from fewbit.spec.dtype import E4M3, E8M0, I4
+from fewbit.spec.granularity import CHANNEL
 from fewbit.spec.scheme import QuantTensor, Scheme
 
 _ELEMENTS = {
@@ -21,6 +22,11 @@ _KINDS = {**_FLOATS, "e4m3": "F8_E4M3", "e8m0": "U8", "i8": "I8"}
 
 def spec_of(scheme: Scheme) -> Any:
     """The spec of a weight; ValueError when Quark cannot say what the scheme says."""
+    if _is_progressive(scheme):
+        return [
+            {"dtype": "fp8_e4m3", "qscheme": "per_tensor", "symmetric": True},
+            {"dtype": "int4", "qscheme": "per_channel", "symmetric": True, "ch_axis": 0},
+        ]
     codes, grain, scale = scheme.codes.name, scheme.granularity, str(scheme.scale)
     known = Scheme(scheme.codes, grain, scheme.scale, scheme.zero_point, global_scale=scheme.global_scale)
     grouped = grain.sharing == "group"
@@ -55,6 +61,8 @@ def encode(tensor: QuantTensor, reordered: bool = True) -> dict[str, DiskArray]:
     """weight, weight_scale, weight_scale_2 and weight_zero_point by leaf."""
     scheme, parts = tensor.scheme, tensor.parts
     spec_of(scheme)
+    if _is_progressive(scheme):
+        return _progressive(tensor, reordered)
     words = scheme.codes.name in ("i4", "u4")
     shape = {"tensor": (), "channel": (-1,)}.get(scheme.granularity.sharing, parts["scale"].shape)
     scale = np.ascontiguousarray(parts["scale"].T) if words else parts["scale"].reshape(shape)
@@ -74,6 +82,27 @@ def encode(tensor: QuantTensor, reordered: bool = True) -> dict[str, DiskArray]:
         overall = parts["global_scale"].reshape(())
         leaves["weight_scale_2"] = DiskArray(_KINDS[scheme.global_scale.name], overall)
     return leaves
+
+
+def _is_progressive(scheme: Scheme) -> bool:
+    """INT4 by rows under one scale of the tensor."""
+    floats = str(scheme.scale) in _FLOATS and str(scheme.global_scale) in _FLOATS
+    return floats and scheme == Scheme(I4, CHANNEL, scheme.scale, global_scale=scheme.global_scale)
+
+
+def _progressive(tensor: QuantTensor, reordered: bool) -> dict[str, DiskArray]:
+    scheme, parts, k = tensor.scheme, tensor.parts, tensor.shape[1]
+    if k % 8:
+        raise ValueError(
+            f"Quark stores eight columns of INT4 in a word, and {k} columns are no multiple of that"
+        )
+    nibbles = parts["codes"].view(np.uint8) & np.uint8(15)
+    ordered = to_order(nibbles, AWQ_ORDER) if reordered else nibbles
+    return {
+        "weight": DiskArray("I32", pack_bits(ordered, 4).view(np.int32)),
+        "weight_scale": DiskArray(_KINDS[str(scheme.global_scale)], parts["global_scale"].reshape(())),
+        "weight_scale_2": DiskArray(_KINDS[str(scheme.scale)], parts["scale"].reshape(-1)),
+    }
 
 
 def _words(codes: Any, reordered: bool) -> DiskArray:

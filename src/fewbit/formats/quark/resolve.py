@@ -24,6 +24,7 @@ SIGNS = frozenset(
         "weight_scale",
         "weight_scale_2",
         "weight_zero_point",
+        "weight_zero_point_2",
         "input_scale",
         "input_scale_2",
         "input_zero_point",

@@ -31,7 +31,8 @@ HARMLESS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """`scaled`: the scales of groups are themselves e4m3, with one scale for the tensor above them (NVFP4)."""
+    """`scaled`: the scales of groups are themselves e4m3, with one scale for the tensor above them (NVFP4). `progressive`:
+    INT4 made of the tensor in FP8, so its scales by row are those of an FP8 tensor, which has one scale more."""
 
     element: str
     scheme: str
@@ -40,6 +41,7 @@ class TensorSpec:
     dynamic: bool = False
     powers: bool = False
     scaled: bool = False
+    progressive: bool = False
 
     def __str__(self) -> str:
         return f"{self.element} {self.scheme}" + (f" {self.group}" if self.group else "")
@@ -54,14 +56,13 @@ def read_spec(where: str, value: Any) -> TensorSpec:
     first = _one(readers[0])
     if len(readers) == 2:
         second = _one(readers[1])
-        if (first.element, first.scheme, second.element, second.scheme) != (
-            "fp4",
-            "per_group",
-            "fp8_e4m3",
-            "per_tensor",
-        ):
+        levels = tuple((spec.element, spec.scheme) for spec in (first, second))
+        if levels == (("fp8_e4m3", "per_tensor"), ("int4", "per_channel")) and second.symmetric:
+            return TensorSpec("int4", "per_channel", dynamic=second.dynamic, progressive=True)
+        if levels != (("fp4", "per_group"), ("fp8_e4m3", "per_tensor")):
             readers[0].fail(
-                f"has the levels {first} and {second}, which are not supported (supported: fp4 per_group with fp8_e4m3 per_tensor)"
+                f"has the levels {first} and {second}, which are not supported (supported: fp4 per_group with fp8_e4m3 "
+                "per_tensor, fp8_e4m3 per_tensor with symmetric int4 per_channel)"
             )
         return TensorSpec(first.element, first.scheme, first.group, dynamic=first.dynamic, scaled=True)
     return first

@@ -25,6 +25,8 @@ def weight_parts(module: Module, spec: TensorSpec, reordered: bool, rule: str) -
         return _small_floats(module, spec, rule)
     if spec.element in ("int4", "uint4") and spec.scheme == "per_group":
         return _words(module, spec, reordered, rule)
+    if spec.progressive:
+        return _progressive(module, reordered, rule)
     if spec.element in ("fp8_e4m3", "int8"):
         return _bytes(module, spec, rule)
     module.fail(f"is stored as {spec} ({rule}), which is not supported")
@@ -84,6 +86,26 @@ def _words(module: Module, spec: TensorSpec, reordered: bool, rule: str) -> Foun
         (n, k),
         parts,
     )
+
+
+def _progressive(module: Module, reordered: bool, rule: str) -> Found:
+    """i32 [N, K / 8] along K; weight_scale_2 [N] times the one weight_scale; weight_zero_point_2 i32 [N / 8] of zeros."""
+    weight, order = _weight(module, rule, "I32"), AWQ_ORDER if reordered else ()
+    n, k = weight.shape[0], weight.shape[1] * 8
+    overall = module.need("weight_scale", rule, *FLOATS)
+    if overall.shape not in ONE:
+        module.wrong(overall, "a single number")
+    scale = module.need("weight_scale_2", rule, *FLOATS, shape=(n,))
+    codes: Part = PackedRows(weight, 4, k, "twos", order)
+    zeros = module.get("weight_zero_point_2", "I32", shape=(-(-n // 8),))
+    if zeros is not None:
+        codes = SymmetricCodes(codes, Shared(zeros, zeros.shape))
+    parts: dict[str, Part] = {
+        "codes": codes,
+        "scale": Rows(scale, (1,)),
+        "global_scale": Shared(overall, (1,)),
+    }
+    return Scheme(I4, CHANNEL, scale.dtype, global_scale=overall.dtype), (n, k), parts
 
 
 def _bytes(module: Module, spec: TensorSpec, rule: str) -> Found:
