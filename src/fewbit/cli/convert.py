@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,34 +62,28 @@ def convert(
 
 @contextmanager
 def _progress() -> Iterator[Watch]:
-    """One bar on standard error that starts anew with each stage, gone when done; a signal to end ends it like Ctrl-C."""
+    """A bar for each stage in turn, gone when done; a signal to end ends it like Ctrl-C."""
     import signal
 
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TimeElapsedColumn(),
-    )
-    bar = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
-    task = bar.add_task("planning", total=None)
-
-    def watch(stage: str, done: int, total: int) -> None:
-        bar.start()
-        bar.update(task, description=stage, completed=done, total=total)
+    from fewbit.cli.bar import ByteBar
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, interrupted)
     try:
-        yield watch
+        with ExitStack() as shown:
+            bars: dict[str, ByteBar] = {}
+
+            def watch(stage: str, done: int, total: int) -> None:
+                if stage not in bars:
+                    shown.close()  # the bar of the stage before
+                    bars[stage] = shown.enter_context(ByteBar(stage))
+                bars[stage](done, total)
+
+            yield watch
     finally:
         signal.signal(signal.SIGTERM, before)
-        bar.stop()
 
 
 def _print(destination: Path, to: str, done: Done, as_json: bool) -> None:

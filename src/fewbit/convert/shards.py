@@ -37,11 +37,11 @@ class Place:
 class Shards:
     """`leaves` by tensor name. Room for all of them is taken at once, so that a disk too small is found before any work."""
 
-    def __init__(self, folder: Path, leaves: Mapping[str, Leaf], most: int = SHARD_BYTES) -> None:
+    def __init__(self, folder: Path, leaves: Mapping[str, Leaf]) -> None:
         self.folder = folder
         self.places: dict[str, Place] = {}
         self._files: list[int] = []
-        groups = _grouped(leaves, most)
+        groups = _grouped(leaves, SHARD_BYTES)
         names = [_name(i, len(groups)) for i in range(len(groups))]
         try:
             for name, group in zip(names, groups):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fewbit.formats.gguf.decode import encode
+from fewbit.formats.gguf.encode_container import string, value
 from fewbit.formats.gguf.keys import ARCHITECTURES
 from fewbit.formats.gguf.names import canonical_name
 from fewbit.formats.gguf.permute import disk_rows
@@ -21,20 +22,6 @@ from fewbit.schemes.plain import scheme as plain
 from fewbit.schemes.reference import quantize
 from fewbit.spec.scheme import QuantTensor
 from tests.formats.tiny import CHAT_TEMPLATE, tiny_config, tiny_vocabulary, tiny_weights
-
-_ARRAY_TYPES = {
-    "u1": 0,
-    "i1": 1,
-    "u2": 2,
-    "i2": 3,
-    "u4": 4,
-    "i4": 5,
-    "f4": 6,
-    "b1": 7,
-    "u8": 10,
-    "i8": 11,
-    "f8": 12,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +54,7 @@ def gguf_bytes(
     """The file. Wrong counts, offsets and values can be asked for: that is what this is for."""
     head = struct.pack("<4sIQQ", b"GGUF", version, len(tensors) if tensor_count is None else tensor_count,
                        len(metadata) if metadata_count is None else metadata_count)  # fmt: skip
-    out = [head, *(_string(key) + _value(value) for key, value in metadata.items())]
+    out = [head, *(string(key) + _value(value) for key, value in metadata.items())]
     data = b""
     for name, tensor in tensors.items():
         raw = tensor if isinstance(tensor, RawTensor) else raw_tensor(tensor)
@@ -76,7 +63,7 @@ def gguf_bytes(
             data += bytes(-len(data) % alignment)
             offset = len(data)
         extents = struct.pack(f"<I{len(raw.extents)}Q", len(raw.extents), *raw.extents)
-        out.append(_string(name) + extents + struct.pack("<IQ", raw.kind, offset))
+        out.append(string(name) + extents + struct.pack("<IQ", raw.kind, offset))
         data += raw.data
     header = b"".join(out)
     return header + bytes(-len(header) % alignment) + data
@@ -163,26 +150,5 @@ def disk_names(architecture: str, layers: int) -> dict[str, str]:
     return {name: disk_name for name, disk_name in found.items() if name is not None}
 
 
-def _string(text: str) -> bytes:
-    raw = text.encode()
-    return struct.pack("<Q", len(raw)) + raw
-
-
-def _value(value: Any) -> bytes:
-    match value:
-        case Raw():
-            return struct.pack("<I", value.kind) + value.data
-        case bool():
-            return struct.pack("<IB", 7, value)
-        case int() if 0 <= value < 1 << 32:
-            return struct.pack("<II", 4, value)
-        case int():
-            return struct.pack("<Iq", 11, value)
-        case float():
-            return struct.pack("<If", 6, value)
-        case str():
-            return struct.pack("<I", 8) + _string(value)
-        case np.ndarray():
-            return struct.pack("<IIQ", 9, _ARRAY_TYPES[value.dtype.str[1:]], value.size) + value.tobytes()
-        case _:
-            return struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(_string, value))
+def _value(given: Any) -> bytes:
+    return struct.pack("<I", given.kind) + given.data if isinstance(given, Raw) else value(given)
