@@ -13,18 +13,16 @@ from fewbit.kernels.selector import Selector
 from fewbit.layers.method import EmbeddingMethod, LinearMethod, choose_embedding, choose_linear
 from fewbit.layers.spec import EmbeddingSpec, LinearSpec, ModelSpec
 from fewbit.loader.memory import PAGE_TOKENS, Capacity, MemoryNeed, estimate
+from fewbit.loader.ops import BETWEEN, CACHE, choose_between
 from fewbit.loader.report import NOT_SERVED, check_headers
 from fewbit.models import family
 from fewbit.models.interface import ModelShape
 from fewbit.spec.cell import Cell, Choice, KernelRow, Platform
 from fewbit.spec.layout import Layout
-from fewbit.spec.op import OPS
 from fewbit.spec.refusal import RefusedError
 from fewbit.spec.scheme import Scheme
 
 COMPONENTS = ("embedding", "trunk", "experts", "head")
-OTHERS = ("rms_norm", "rope_angles", "rope", "kv_store", "swiglu", "gather_rows", "sample")
-CACHE = "bf16"  # scheme of the key/value cache
 CANONICAL = "canonical"  # layout of the reference backend
 
 
@@ -236,14 +234,11 @@ class Survey:
     def other_ops(self, shape: ModelShape) -> None:
         """The ops between the matrix products; a line only where one is refused."""
         head_dim = min(dim for _, dim in shape.kv_shapes)
-        for op in OTHERS:
-            sizes = (("head_dim", head_dim),) if "head_dim" in OPS[op].sizes else ()
+        for op in BETWEEN:
             try:
-                choice = self.selector.choose(op, CACHE if OPS[op].scheme_of == "cache" else "", sizes)
+                self.others[op] = choose_between(op, head_dim, self.selector, self.prefill_m)
             except RefusedError as refused:
                 self._line(op, "", "", refusal=_reason(refused))
-                continue
-            self.others[op] = choice.row_for(self.prefill_m)
 
     def _line(
         self,

@@ -31,16 +31,17 @@ def size_cache(
     """`left_bytes`: memory without the weights and working buffers; `model_context`: the longest the model was made for."""
     if config.max_sequences < 1 or config.queue < 0:
         raise SizeError(
-            f"max-sequences {config.max_sequences} and queue {config.queue} must be at least 1 and 0"
+            f"--max-sequences {config.max_sequences} and --queue {config.queue} must be at least 1 and 0; type --max-sequences 1 "
+            "and --queue 0, or more"
         )
     if config.batch_tokens < config.max_sequences:
         raise SizeError(
-            f"batch-tokens {config.batch_tokens} is below max-sequences {config.max_sequences}, but a step holds a token of "
-            "each; raise the one or lower the other"
+            f"--batch-tokens {config.batch_tokens} is below --max-sequences {config.max_sequences}, but a step holds a token of "
+            f"each; type --batch-tokens {config.max_sequences} or more, or --max-sequences {max(config.batch_tokens, 1)}"
         )
     if config.context is not None and not 2 <= config.context <= model_context:
         raise SizeError(
-            f"context {config.context} must lie between 2 and the model's own limit, {model_context} tokens"
+            f"--context {config.context} must lie between 2 and the model's own limit; type --context {model_context} or less"
         )
     wanted_context = config.context or model_context
     full = config.max_sequences * pages_for(wanted_context, page_tokens) + SCRATCH_PAGES
@@ -48,8 +49,8 @@ def size_cache(
         try:
             pages = parse_bytes(config.kv_memory) // page_bytes
         except ValueError as error:
-            raise SizeError(f"kv-memory: {error}") from None
-        why = f"kv-memory {config.kv_memory}"
+            raise SizeError(f"--kv-memory: {error}") from None
+        why = f"--kv-memory {config.kv_memory}"
     else:
         pages = max(0, int(left_bytes * CACHE_SHARE)) // page_bytes
         why = f"half of the {format_bytes(max(left_bytes, 0))} left beside the weights"

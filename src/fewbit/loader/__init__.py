@@ -13,6 +13,7 @@ from fewbit.kernels.selector import Selector
 from fewbit.layers.method import EmbeddingMethod, LinearMethod, choose_embedding, choose_linear
 from fewbit.layers.spec import ModelSpec
 from fewbit.loader.memory import Capacity, MemoryNeed, check_memory, estimate
+from fewbit.loader.ops import check_ops
 from fewbit.loader.report import Report, check_headers
 from fewbit.loader.stream import Stream
 from fewbit.models import family
@@ -67,7 +68,9 @@ def prepare(checkpoint: Checkpoint, selector: Selector, activations: str = "auto
     linears = tuple(choose_linear(linear, checkpoint, selector, activations) for linear in spec.linears)
     head = next((method for method in linears if method.spec.name == spec.embedding.tied_to), None)
     embedding = choose_embedding(spec.embedding, schemes, selector, head)
-    return Prepared(config, spec, module.shape(config), linears, embedding, explained)
+    shape = module.shape(config)
+    check_ops(shape, selector)
+    return Prepared(config, spec, shape, linears, embedding, explained)
 
 
 def load_model(checkpoint: Checkpoint, backend: Backend, options: LoadOptions | None = None) -> LoadedModel:

@@ -40,7 +40,7 @@ def test_a_thread_that_claims_its_place_is_pinned_alone() -> None:
 
 @pytest.mark.parametrize("threads", [0, -3])
 def test_a_count_of_threads_below_one_is_refused_and_not_taken_for_the_default(threads: int) -> None:
-    with pytest.raises(FewbitError, match=f"threads is {threads}; expected at least 1"):
+    with pytest.raises(FewbitError, match=f"--threads {threads} is not possible; type --threads 1"):
         CpuBackend(detect(), threads)
 
 

@@ -22,7 +22,7 @@ class Pool:
     def __init__(self, threads: int | None = None) -> None:
         if threads is not None and threads < 1:
             raise FewbitError(
-                f"threads is {threads}; expected at least 1, or nothing for one per physical core"
+                f"--threads {threads} is not possible; type --threads 1 or more, or leave it out for one per physical core"
             )
         lib = library.load()
         self.plan = plan_threads(
