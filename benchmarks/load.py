@@ -29,11 +29,11 @@ COLUMNS = ("format", "scheme", "into", "MB", "GB/s", "least", "most", "peak / pa
 
 def run(model: Path | None, threads: int, rounds: int, layers: int, only: str, folder: Path | None) -> int:
     """Exit status 1 when rows came out other than they were written, or memory passed the bound."""
-    rows = [_measured("as given", "", model, threads, rounds, None)] if model else []
+    rows = [measured("as given", "", model, threads, rounds, None)] if model else []
     for case in [] if model else [case for case in CASES if only in case.name]:
         with tempfile.TemporaryDirectory(prefix="fewbit-load-", dir=folder) as scratch:
             path, tensor = write(case, Path(scratch) / "model", layers)
-            rows.append(_measured(case.name, case.scheme.name, path, threads, rounds, _digest(case, tensor)))
+            rows.append(measured(case.name, case.scheme.name, path, threads, rounds, digest_of(case, tensor)))
             shutil.rmtree(Path(scratch) / "model")
         print(f"{case.name:36} {rows[-1]['gb_per_s']:>6} GB/s", file=sys.stderr)
     if not rows:
@@ -57,7 +57,7 @@ def run(model: Path | None, threads: int, rounds: int, layers: int, only: str, f
     return 1 if any(row["answer"] == "WRONG" or row["bound"] == "PASSED" for row in rows) else 0
 
 
-def _digest(case: Case, tensor: QuantTensor) -> str:
+def digest_of(case: Case, tensor: QuantTensor) -> str:
     """Of the rows that must come out. Parts that all rows share stay whole."""
     shapes = case.scheme.part_shapes(CHECKED_ROWS, tensor.shape[1])
     parts = {role: part[: shapes[role][0]] for role, part in tensor.parts.items()}
@@ -66,7 +66,7 @@ def _digest(case: Case, tensor: QuantTensor) -> str:
     return digest(QuantTensor(case.scheme, (CHECKED_ROWS, tensor.shape[1]), parts))
 
 
-def _measured(
+def measured(
     name: str, scheme: str, path: Path, threads: int, rounds: int, expected: str | None
 ) -> dict[str, str]:
     command = [sys.executable, "-m", "benchmarks.load_worker", str(path), str(threads), str(rounds)]

@@ -1,14 +1,17 @@
-"""Anonymous memory while the demo model loads: what is packed, once, and a bounded rest. In a process of its own."""
+"""Anonymous memory while a model loads: what is packed, once, and a bounded rest. In a process of its own."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.load import digest_of, measured
+from benchmarks.load_cases import CASES, Case, write
 from tests.conftest import cli_environment
 
 PROBE = """
@@ -44,3 +47,19 @@ def test_loading_stays_within_the_packed_weights_and_a_bounded_rest(demo_model: 
     assert 90e6 < found["packed"] < 100e6
     assert found["peak"] <= 1.05 * found["packed"] + (64 << 20)
     assert found["after"] <= 1.05 * found["packed"] + (32 << 20)
+
+
+QUICK = "gptq 4 bits, group 32"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, id=c.name, marks=[] if c.name == QUICK else pytest.mark.slow) for c in CASES],
+)
+def test_every_format_stays_within_the_bound(tmp_path: Path, case: Case) -> None:
+    """A layer of 218 million weights, which unpacked would take 218 MB and more, on 16 threads."""
+    path, tensor = write(case, tmp_path / "model", 1)
+    row = measured(case.name, case.scheme.name, path, 16, 1, digest_of(case, tensor))
+    shutil.rmtree(tmp_path / "model")
+    print(row)
+    assert row["bound"] == "kept" and row["answer"] == "right"
