@@ -27,6 +27,7 @@ from fewbit.layouts.n32k32.reference import unpack
 from fewbit.loader import LoadedModel, load_model, prepare
 from fewbit.loader.pieces import cut
 from fewbit.loader.workers import each_done
+from fewbit.platforms.linux.heap import keeping_freed_memory
 from fewbit.platforms.x86.detect import detect
 from fewbit.spec.cell import Choice
 from fewbit.spec.refusal import RefusedError
@@ -70,8 +71,9 @@ def decode_all(checkpoint: Checkpoint, backend: Backend) -> None:
     def job(tensor: TensorSpec, start: int, stop: int) -> None:
         checkpoint.read(tensor.name, start, stop)
 
-    for _ in each_done([partial(job, *each) for each in rows], backend.threads):
-        pass
+    with keeping_freed_memory():
+        for _ in each_done([partial(job, *each) for each in rows], backend.threads):
+            pass
 
 
 def digest(tensor: QuantTensor) -> str:

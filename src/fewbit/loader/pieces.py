@@ -11,8 +11,9 @@ from fewbit.layers.spec import TensorSpec
 
 PANEL_ROWS = 32
 MOST_BYTES = 4 << 20
-ALL_BYTES = 24 << 20
-"""Of decoded codes in all threads together. With what they are decoded from, two to three times that is in memory."""
+ALL_BYTES = 16 << 20
+"""Of decoded codes in all threads together. With what they are decoded from, three times that is in memory, at most four."""
+MOST_THREADS = 32  # a piece is then still a panel of 16,384 columns; and each piece costs Python a tenth of a millisecond
 
 
 @dataclass(frozen=True, slots=True)

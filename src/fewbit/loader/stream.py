@@ -16,7 +16,7 @@ from fewbit.layers.embedding import Embedding
 from fewbit.layers.linear import Linear, LinearBlock
 from fewbit.layers.method import Block, EmbeddingMethod, LinearMethod
 from fewbit.layers.spec import ModelSpec, TensorSpec
-from fewbit.loader.pieces import Piece, cut
+from fewbit.loader.pieces import MOST_THREADS, Piece, cut
 from fewbit.loader.workers import each_done
 from fewbit.models.interface import Parameters
 from fewbit.platforms.linux.heap import keeping_freed_memory
@@ -62,15 +62,16 @@ class Stream:
         return Parameters(filled, table, vectors)
 
     def _pack(self, blocks: Sequence[Block]) -> list[PackedTensor]:
+        threads = min(self.backend.threads, MOST_THREADS)
         packers = [self._packer(block) for block in blocks]
         work = [
             (piece, packer)
             for block, packer in zip(blocks, packers, strict=True)
-            for piece in cut(block, self.backend.threads)
+            for piece in cut(block, threads)
         ]
         jobs = [partial(self._load, piece, packer) for piece, packer in work]
         with keeping_freed_memory():
-            for done in each_done(jobs, self.backend.threads):
+            for done in each_done(jobs, threads):
                 for tensor, start, stop in work[done][0].rows:
                     self._count(tensor, stop - start)
         for block in blocks:
