@@ -43,6 +43,7 @@ from tests.formats.qoq.fixture import tiny_qoq
 from tests.formats.qqq.fixture import SIZES, tiny_qqq
 from tests.formats.quark.fixture import tiny_quark
 from tests.formats.torchao.fixture import tiny_torchao
+from tests.formats.vptq.fixture import tiny_vptq
 from tests.formats.w4afp8.fixture import tiny_w4afp8
 from tests.formats.w8a8.fixture import tiny_w8a8
 
@@ -202,6 +203,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "qoq": tiny_qoq,
     "qqq": write_qqq,
     "aqlm": tiny_aqlm,
+    "vptq": tiny_vptq,
     "hqq": write_hqq,
     "stacked": tiny_stacked,
 }

@@ -59,6 +59,9 @@ FORMATS: dict[str, FormatInfo] = {
     "fp_quant": FormatInfo("fewbit.formats.fp_quant", "FP-Quant: MXFP4 and NVFP4 of rotated activations"),
     "mxfp4": FormatInfo("fewbit.formats.mxfp4", "MXFP4 of gpt-oss: stacked experts"),
     "w8a8": FormatInfo("fewbit.formats.w8a8", "w8a8_int8, w8a8_fp8, blockwise_int8"),
+    "vptq": FormatInfo(
+        "fewbit.formats.vptq", "VPTQ: vectors of rows from codebooks, residuals, outliers, ordered columns"
+    ),
     "aqlm": FormatInfo(
         "fewbit.formats.aqlm", "AQLM: additive codebooks of up to 16 bits for runs and tiles of weights"
     ),

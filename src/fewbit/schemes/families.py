@@ -13,7 +13,7 @@ FAMILIES: dict[str, str] = {
         name: "fewbit.schemes.iq.reference"
         for name in ("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s")
     },
-    "aqlm": "fewbit.schemes.vector.reference",
+    **dict.fromkeys(("aqlm", "vptq"), "fewbit.schemes.vector.reference"),
 }
 """Scheme.family to module. A family with sizes is named by what stands before the first "_": aqlm_2x8g8 is of aqlm."""
 
