@@ -41,6 +41,16 @@ def tensors(change: Callable[[dict[str, DiskArray]], Any]) -> Alter:
     return act
 
 
+def beside(folder: Path, leaf: str, kind: str, array: Any) -> None:
+    """`leaf` put into every module that has a `weight_scale`."""
+
+    def change(held: dict[str, DiskArray]) -> None:
+        modules = [name.removesuffix(".weight_scale") for name in held if name.endswith(".weight_scale")]
+        held.update({f"{module}.{leaf}": DiskArray(kind, array) for module in modules})
+
+    tensors(change)(folder)
+
+
 def drop(name: str) -> Alter:
     return tensors(lambda held: held.pop(name))
 

@@ -22,7 +22,7 @@ from fewbit.spec.dtype import E2M1, E4M3, F32, I8
 from fewbit.spec.granularity import CHANNEL, TENSOR, block, group
 from fewbit.spec.refusal import Refusal
 from fewbit.spec.scheme import QuantTensor, Scheme
-from tests.formats.altered import put
+from tests.formats.altered import beside, put
 from tests.formats.modelopt.fixture import tiny_modelopt
 from tests.models.tiny import ArrayCheckpoint, plain_llama
 
@@ -110,8 +110,8 @@ def test_members_with_different_static_input_scales_stay_apart(
     tmp_path: Path, reference: Backend, scales: tuple[float, ...], blocks: list[int]
 ) -> None:
     folder = tiny_modelopt(tmp_path / "m", FP8, num_hidden_layers=1)
-    for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
-        value = dict(zip(("q_proj", "k_proj", "v_proj"), scales, strict=True)).get(name, 1.0)
+    beside(folder, "input_scale", "F32", np.float32(1))
+    for name, value in zip(("q_proj", "k_proj", "v_proj"), scales, strict=True):
         put(f"model.layers.0.self_attn.{name}.input_scale", "F32", np.float32(value))(folder)
     prepared = prepare(open_checkpoint(folder), reference.selector)
     qkv = next(m for m in prepared.linears if m.spec.kind == "qkv")

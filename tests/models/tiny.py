@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fewbit.engine.runner import PAGE_TOKENS, BatchInput, Runner
-from fewbit.formats.checkpoint import TensorInfo
+from fewbit.formats.checkpoint import Account, TensorInfo
 from fewbit.kernels.backend import Backend
 from fewbit.kernels.ops import kv_page
 from fewbit.loader import load_model
@@ -49,8 +49,14 @@ class ArrayCheckpoint:
         parts = {role: _rows(role, part, tensor, start, stop) for role, part in tensor.parts.items()}
         return QuantTensor(tensor.scheme, parts["codes"].shape, parts)
 
+    auxiliary: frozenset[str] = frozenset()
+    unquantized: tuple[()] = ()
+
     def read_auxiliary(self, name: str) -> np.ndarray:
         raise AssertionError(f"{name}: an array checkpoint has no auxiliary tensors")
+
+    def account(self) -> Account:
+        return Account(self.held.keys())
 
     def close(self) -> None:
         pass

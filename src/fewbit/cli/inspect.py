@@ -27,10 +27,16 @@ class CannotRun(FewbitError):
     """The model cannot run as asked; the report before it says everything, the text the first cause."""
 
 
+class NotSound(FewbitError):
+    """The checkpoint is not whole, or holds what no checkpoint may; the text gives the first fault."""
+
+
 def inspect(
     model: str,
     /,
     *,
+    verify: bool = False,
+    quantization: str = "",
     platform: str | None = None,
     context: int | None = None,
     concurrency: int = 1,
@@ -41,12 +47,17 @@ def inspect(
 ) -> None:
     """Say which kernel each layer of a model would run with, what it takes, and whether it fits; weights are not read.
 
-    Exits with 1 when the model cannot run as asked.
+    Exits with 1 when the model cannot run as asked, or with --verify when the checkpoint is not complete and sound.
 
     Parameters
     ----------
     model
         A GGUF file, a Hugging Face folder, `demo`, or `org/name` of the Hugging Face hub.
+    verify
+        Read all weights instead, and account for every tensor in both directions: used or explained, parameters filled,
+        numbers finite, scales as the scheme says. It needs no kernels, and no support of the architecture.
+    quantization
+        The format that the checkpoint must be in; by default whatever it is.
     platform
         Answer for another machine: x86_64, x86_avx2, x86_avx512, x86_amx. By default this one.
     context
@@ -69,7 +80,9 @@ def inspect(
     from fewbit.platforms.linux.memory import read_memory
     from fewbit.platforms.x86.detect import detect
 
-    checkpoint = open_model(find_model(model, source).path)
+    checkpoint = open_model(find_model(model, source).path, quantization)
+    if verify:
+        return _verify(model, checkpoint, as_json)
     try:
         machine = known_platform(platform) if platform else detect()
         found = inspect_checkpoint(
@@ -85,6 +98,19 @@ def inspect(
         checkpoint.close()
     if causes:
         raise CannotRun(f"{model} cannot run on {machine.name}: {causes[0]}")
+
+
+def _verify(model: str, checkpoint: Checkpoint, as_json: bool) -> None:
+    from fewbit.cli import verification
+
+    try:
+        found = verification.verify_with_progress(checkpoint)
+        (verification.print_as_json if as_json else verification.show)(checkpoint, found)
+    finally:
+        checkpoint.close()
+    if found.faults:
+        more = f" (and {len(found.faults) - 1} more faults)" if len(found.faults) > 1 else ""
+        raise NotSound(f"{model} is not complete and sound: {found.faults[0]}{more}")
 
 
 def _causes(found: Inspection, memory: Memory | None) -> list[str]:

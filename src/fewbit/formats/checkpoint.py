@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -52,11 +52,30 @@ class TokenizerFiles:
     special_ids: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of each tensor of the disk, by its own name: every one is in exactly one place.
+
+    `weights` are parts of canonical tensors, `beside` are read by name (scales of inputs and of the cache, rotations),
+    `explained` are rightly unused, with the reason.
+    """
+
+    weights: Collection[str] = ()
+    beside: Collection[str] = ()
+    explained: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return len(self.weights) + len(self.beside) + len(self.explained)
+
+
 class Checkpoint(Protocol):
     """An open checkpoint. Opening reads headers only; `read` decodes rows [start, stop) with bounded memory.
 
     `config` has Hugging Face keys whatever the disk form; `tensors` is keyed by canonical name. Plain floats of
     one dimension (norms, biases) count their elements as rows. `wrapper`: model type of the class around the text model.
+    `auxiliary` names what a LayerQuant refers to, and the scales of the cache (`<attention>.k_scale`, `.v_scale`).
+    `unquantized`: modules that a rule leaves plain, with the rule.
     """
 
     @property
@@ -72,10 +91,15 @@ class Checkpoint(Protocol):
     @property
     def tensors(self) -> Mapping[str, TensorInfo]: ...
     @property
+    def auxiliary(self) -> Collection[str]: ...
+    @property
+    def unquantized(self) -> Mapping[str, str]: ...
+    @property
     def tokenizer(self) -> TokenizerFiles | None: ...
     def read(self, name: str, start: int = 0, stop: int | None = None) -> QuantTensor: ...
     def read_auxiliary(self, name: str) -> Array:
-        """f32 of a tensor that a LayerQuant names."""
+        """f32 of a tensor that a LayerQuant names; refused where a number is not finite."""
         ...
 
+    def account(self) -> Account: ...
     def close(self) -> None: ...

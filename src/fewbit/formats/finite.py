@@ -1,4 +1,4 @@
-"""No scale and no plain weight may be infinite or NaN: such a checkpoint is broken, and its output would be noise."""
+"""No scale and no plain weight may be infinite or NaN, and no scale of NVFP4 negative: such a checkpoint is broken."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from fewbit.schemes.arrays import Array
 from fewbit.schemes.floats.table import values
+from fewbit.spec.dtype import E2M1, E4M3
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import QuantTensor
 
@@ -25,6 +26,8 @@ def check_finite(
         part: Array = tensor.parts[role]
         if element.is_float and element.bits <= 8:
             _check_small(part, element.name, file, part_names.get(role, disk_name), role)
+            if role == "scale" and (tensor.scheme.codes, element) == (E2M1, E4M3):
+                _check_sign(part, file, part_names.get(role, disk_name), first_row)
         if element.name not in _EXPONENTS:
             continue
         bits_type, exponent = _EXPONENTS[element.name]
@@ -51,6 +54,16 @@ def _check_small(part: Array, name: str, file: Path, disk_name: str, role: str) 
         raise CheckpointError(
             f"{file}: tensor {disk_name!r} has the {name} code {part[at]:#04x} at {list(at)}, which is no finite number, as "
             f"a {'weight' if role == 'codes' else role}; the checkpoint is broken, fetch or convert it again"
+        )
+
+
+def _check_sign(part: Array, file: Path, disk_name: str, first_row: int) -> None:
+    """NVFP4's scales are e4m3 without a sign: hardware ignores the bit, so a set one means different things to readers."""
+    if part.size and part.max() > 0x7F:
+        row, column = (int(i) for i in np.argwhere(part > 0x7F)[0])
+        raise CheckpointError(
+            f"{file}: tensor {disk_name!r} has the negative scale {values('e4m3')[part[row, column]]:g} at row {first_row + row}, "
+            f"column {column}, expected scales without a sign; the checkpoint is broken, fetch or convert it again"
         )
 
 

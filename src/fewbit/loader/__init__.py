@@ -12,6 +12,7 @@ from fewbit.kernels.backend import Backend
 from fewbit.kernels.selector import Selector
 from fewbit.layers.method import EmbeddingMethod, LinearMethod, choose_embedding, choose_linear
 from fewbit.layers.spec import ModelSpec
+from fewbit.loader.checks import check_beside
 from fewbit.loader.memory import Capacity, MemoryNeed, check_memory, estimate
 from fewbit.loader.ops import check_ops
 from fewbit.loader.report import Report, check_headers
@@ -77,6 +78,8 @@ def load_model(checkpoint: Checkpoint, backend: Backend, options: LoadOptions | 
     """Refuses before loading what this machine cannot serve or hold; afterwards proves that every parameter was filled."""
     options = options or LoadOptions()
     prepared = prepare(checkpoint, backend.selector, options.activations)
+    checkpoint.account()
+    check_beside(checkpoint)
     need = estimate(
         prepared.linears, prepared.embedding, prepared.spec, prepared.shape, backend, options.capacity
     )

@@ -16,6 +16,7 @@ from fewbit.layers.embedding import Embedding
 from fewbit.layers.linear import Linear, LinearBlock
 from fewbit.layers.method import Block, EmbeddingMethod, LinearMethod
 from fewbit.layers.spec import ModelSpec, TensorSpec
+from fewbit.loader.checks import check_piece
 from fewbit.loader.pieces import MOST_THREADS, Piece, cut
 from fewbit.loader.workers import each_done
 from fewbit.models.interface import Parameters
@@ -26,7 +27,7 @@ from fewbit.spec.buffer import Buffer
 from fewbit.spec.dtype import F32
 from fewbit.spec.layout import PackedTensor
 from fewbit.spec.refusal import FewbitError
-from fewbit.spec.scheme import Scheme
+from fewbit.spec.scheme import QuantTensor, Scheme
 
 
 class Stream:
@@ -86,7 +87,7 @@ class Stream:
     def _load(self, piece: Piece, packer: Packer) -> None:
         """In a thread of its own: rows from disk to their place in the packed weight."""
         try:
-            rows = [self.checkpoint.read(tensor.name, start, stop) for tensor, start, stop in piece.rows]
+            rows = [self._read(tensor.name, start, stop) for tensor, start, stop in piece.rows]
             packer.write(piece.row, stack(rows, piece.block.scheme))
         except FewbitError:
             raise  # names file and tensor itself
@@ -105,10 +106,15 @@ class Stream:
         return self.backend.upload(np.concatenate(values), F32)
 
     def _floats(self, tensor: TensorSpec) -> np.ndarray:
-        values = dequantize(self.checkpoint.read(tensor.name))
+        values = dequantize(self._read(tensor.name, 0, tensor.shape[0]))
         self.consumed[tensor.name] = self.checkpoint.tensors[tensor.name].scheme
         self._count(tensor, tensor.shape[0])
         return values
+
+    def _read(self, name: str, start: int, stop: int) -> QuantTensor:
+        rows = self.checkpoint.read(name, start, stop)
+        check_piece(self.checkpoint.tensors[name], rows, stop - start)
+        return rows
 
     def _count(self, tensor: TensorSpec, rows: int) -> None:
         self.done_bytes += self.checkpoint.tensors[tensor.name].bytes_on_disk * rows / max(tensor.shape[0], 1)

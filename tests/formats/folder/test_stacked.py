@@ -94,7 +94,10 @@ def test_each_expert_is_what_it_was_alone(tmp_path: Path, case: str) -> None:
 def test_one_number_may_serve_all_experts(tmp_path: Path) -> None:
     folder, _ = stacked(tmp_path, "modelopt fp8", QWEN)
     put(f"{AT}.gate_up_proj_weight_scale", "F32", np.float32(0.5).reshape(()))(folder)
-    put(f"{AT}.gate_up_proj_input_scale", "F32", np.arange(1, 4, dtype=np.float32))(folder)
+    for layer in (0, 1):
+        for stack in ("gate_up_proj", "down_proj"):
+            name = f"model.layers.{layer}.mlp.experts.{stack}_input_scale"
+            put(name, "F32", np.arange(1, 4, dtype=np.float32))(folder)
     checkpoint = open_checkpoint(folder)
     for expert, projection in ((0, "gate_proj"), (2, "up_proj")):
         at = f"{AT}.{expert}.{projection}"

@@ -22,7 +22,7 @@ from fewbit.schemes.reference import dequantize, quantize
 from fewbit.spec.dtype import BF16, E2M1, E4M3, E8M0, F16, F32, I4, I8
 from fewbit.spec.granularity import CHANNEL, TENSOR, block, group
 from fewbit.spec.scheme import QuantTensor, Scheme
-from tests.formats.altered import put, rename
+from tests.formats.altered import beside, put, rename
 from tests.formats.modelopt.fixture import NVFP4, tiny_modelopt
 from tests.formats.tiny import tiny_config, tiny_weights
 
@@ -86,9 +86,12 @@ def test_every_pair_of_int4_codes_in_a_byte(tmp_path: Path) -> None:
 
 def test_scales_beside_the_weights(tmp_path: Path) -> None:
     folder = tiny_modelopt(tmp_path / "m", Scheme(I4, group(32), F32), keys={"quant_algo": "W4A8_AWQ"})
-    put(f"{DOWN}.pre_quant_scale", "BF16", np.full(128, 0x4000, np.uint16))(folder)
-    put(f"{DOWN}.input_scale", "F32", np.full((), 0.25, np.float32))(folder)
-    put(f"{DOWN}.weight_scale_2", "F32", np.full((), 0.5, np.float32))(folder)
+    for layer in (0, 1):
+        put(f"model.layers.{layer}.mlp.down_proj.pre_quant_scale", "BF16", np.full(128, 0x4000, np.uint16))(
+            folder
+        )
+    beside(folder, "input_scale", "F32", np.full((), 0.25, np.float32))
+    beside(folder, "weight_scale_2", "F32", np.full((), 0.5, np.float32))
     put("model.layers.0.self_attn.k_proj.k_scale", "F32", np.full((), 0.125, np.float32))(folder)
     checkpoint = open_checkpoint(folder)
     layer = checkpoint.tensors[f"{DOWN}.weight"].layer

@@ -23,7 +23,7 @@ from fewbit.spec.dtype import BF16, E2M1, E2M3, E3M2, E4M3, E8M0, F32, I4, I8, U
 from fewbit.spec.granularity import CHANNEL, TENSOR, block, group
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import QuantTensor, Scheme
-from tests.formats.altered import put
+from tests.formats.altered import beside, put
 from tests.formats.quark.fixture import tiny_quark, tiny_tensor
 from tests.formats.tiny import tiny_config, tiny_weights
 
@@ -150,8 +150,8 @@ def test_inputs_and_the_scales_of_the_cache(tmp_path: Path) -> None:
     scheme = Scheme(I8, TENSOR, F32)
     layer = {"weight": spec_of(scheme), "input_tensors": spec_of(scheme)}
     folder = tiny_quark(tmp_path / "m", scheme, keys={"global_quant_config": layer})
-    put(f"{DOWN}.input_scale", "F32", np.full((), 0.25, np.float32))(folder)
-    put(f"{DOWN}.input_zero_point", "I8", np.full((), -3, np.int8))(folder)
+    beside(folder, "input_scale", "F32", np.full((), 0.25, np.float32))
+    beside(folder, "input_zero_point", "I8", np.full((), -3, np.int8))
     put("model.layers.0.self_attn.v_proj.output_scale", "F32", np.full((), 0.125, np.float32))(folder)
     checkpoint = open_checkpoint(folder)
     inputs = checkpoint.tensors[f"{DOWN}.weight"].layer.input_quant

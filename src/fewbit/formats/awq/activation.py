@@ -43,8 +43,8 @@ def activation_claim(module: Module, disk: Mapping[str, DiskTensor]) -> Iterator
     reader = _reader(module.name, disk)
     if not reader:
         module.fail(
-            "holds scales alone, so it is an activation that divides by them (AutoAWQ's ScaledActivation), but none of "
-            f"{', '.join(READERS)} beside it is a quantized linear that reads it; give a checkpoint quantized without it"
+            "holds scales alone: its 'qweight' is missing, or it is an activation that divides by them (AutoAWQ's "
+            f"ScaledActivation), but none of {', '.join(READERS)} beside it is a quantized linear that reads it"
         )
     values = widen(scales.whole(), scales.dtype)
     if len(scales.shape) != 1 or not np.isfinite(values).all() or not values.all():

@@ -70,7 +70,7 @@ class CompressedResolver:
 
     def _quantized(self, module: Module) -> Iterable[Claim]:
         group, _, text = self._group(module)
-        if self.settings.sparse != "dense" and "compressed" in module.leaves:
+        if self.settings.sparse != "dense" and not module.leaves.keys().isdisjoint(SPARSE_LEAVES):
             yield from read_sparse(module, group, self.settings.sparse)
             return
         if group is None or group.weights is None:

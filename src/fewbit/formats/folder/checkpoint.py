@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fewbit.formats.checkpoint import TensorInfo, TokenizerFiles
+from fewbit.formats.checkpoint import Account, TensorInfo, TokenizerFiles
 from fewbit.formats.finite import check_finite
+from fewbit.formats.folder.account import account
 from fewbit.formats.folder.config import Reader, read_config
 from fewbit.formats.folder.files import FolderFiles
 from fewbit.formats.folder.names import Names
@@ -70,6 +71,9 @@ class FolderCheckpoint:
                 "the checkpoint is broken, fetch or convert it again"
             )
         return value
+
+    def account(self) -> Account:
+        return account(self._resolution, self._files.tensors)
 
     @cached_property
     def tokenizer(self) -> TokenizerFiles | None:

@@ -12,6 +12,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NoReturn, Protocol, TypeVar, runtime_checkable
 
+from fewbit.formats.folder.kin import Kin
 from fewbit.formats.folder.names import AS_THEY_ARE, Names
 from fewbit.formats.folder.parts import Part, Rows
 from fewbit.formats.folder.safetensors import DiskTensor
@@ -173,7 +174,7 @@ def resolve_all(
 ) -> Resolution:
     """`what` names the format for errors; `stack_of` the stored stacks of modules that were taken out of one. What is found has
     canonical names by `names`."""
-    found, modules = Resolution(), list(_modules(resolver, disk, stack_of, names))
+    found, kin, modules = Resolution(), Kin(resolver.signs), list(_modules(resolver, disk, stack_of, names))
     if isinstance(resolver, NamesModules):
         resolver.check_named(modules)
     for module in modules:
@@ -196,6 +197,9 @@ def resolve_all(
                     used = []
             taken |= {t.name for t in used}
         _take_rest(resolver, module, taken, quantized, rule, what, found)
+        if quantized:
+            kin.add(module, quantized)
+    kin.check()
     return found
 
 
@@ -220,7 +224,7 @@ def _take_rest(
             module.fail(
                 f"is quantized by {quantized}, but it also holds the tensor {tensor}; expected one of them"
             )
-        if not tensor.is_plain or leaf in resolver.signs:
+        if not tensor.is_plain or leaf in resolver.signs or (quantized and not leaf.endswith("bias")):
             because = f" (module {module.name!r} is quantized by {quantized})" if quantized else ""
             raise CheckpointError(
                 f"{tensor.file.path}: tensor {tensor} is taken by nothing in the format {what}{because}; "

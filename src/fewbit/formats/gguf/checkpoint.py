@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fewbit.formats.checkpoint import TensorInfo, TokenizerFiles
+from fewbit.formats.checkpoint import Account, TensorInfo, TokenizerFiles
 from fewbit.formats.files import CheckedFile
 from fewbit.formats.finite import check_finite
 from fewbit.formats.gguf.config import find_architecture, read_config
@@ -28,7 +28,10 @@ MAX_ROPE_FACTORS = 4096
 
 
 class GgufCheckpoint:
+    """Neither scales of inputs nor of the cache exist in GGUF, so `auxiliary` is empty."""
+
     format, wrapper = "gguf", ""
+    auxiliary: frozenset[str] = frozenset()
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,6 +60,7 @@ class GgufCheckpoint:
             name: self._describe(name, tensor) for name, tensor in self._disk.items()
         }
         self._permuted = architecture.permuted
+        self._explained = {ROPE_FACTORS: "its factors are in the config"} if ROPE_FACTORS in disk else {}
         check_tokenizer(self._reader, embedding.shape[0])
 
     def _describe(self, name: str, disk: DiskTensor) -> TensorInfo:
@@ -122,6 +126,17 @@ class GgufCheckpoint:
             -1
         )
         return reordered
+
+    @property
+    def unquantized(self) -> Mapping[str, str]:
+        plain = (name for name, info in self.tensors.items() if info.scheme.is_plain and len(info.shape) == 2)
+        return {
+            name.removesuffix(".weight"): f"it is stored as {self._disk[name].kind.name}" for name in plain
+        }
+
+    def account(self) -> Account:
+        """Opening mapped or refused every tensor; experts of one stack count once."""
+        return Account({tensor.name for tensor in self._disk.values()}, (), self._explained)
 
     @cached_property
     def tokenizer(self) -> TokenizerFiles | None:

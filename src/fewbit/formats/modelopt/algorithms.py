@@ -11,13 +11,15 @@ Inputs = Literal["", "fp8", "fp8 token", "nvfp4", "mxfp8", "int8"]
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """`group`: how many columns share a scale, 0: as the tensor's shape says. `tile`: rows and columns of a block."""
+    """`group`: how many columns share a scale, 0: as the tensor's shape says. `tile`: rows and columns of a block.
+    `smoothed`: every layer's activations have a scale of their own columns, folded into nothing."""
 
     weights: Weights
     inputs: Inputs = ""
     group: int = 0
     tile: tuple[int, int] | None = None
     by_row: bool = False
+    smoothed: bool = False
 
 
 ALGORITHMS: dict[str, Algorithm] = {
@@ -32,6 +34,6 @@ ALGORITHMS: dict[str, Algorithm] = {
     "W4A8_MXFP4_FP8": Algorithm("mxfp4", "fp8", 32),
     "W4A16_AWQ": Algorithm("int4"),
     "W4A8_AWQ": Algorithm("int4", "fp8"),
-    "W8A8_SQ_PER_CHANNEL": Algorithm("int8", "int8", by_row=True),
+    "W8A8_SQ_PER_CHANNEL": Algorithm("int8", "int8", by_row=True, smoothed=True),
     "W8A16": Algorithm("int8", by_row=True),
 }

@@ -86,9 +86,11 @@ def _quantized(module: Module, layer: Layer) -> Iterator[Claim]:
     scheme, shape, parts = WEIGHTS[algorithm.weights](
         module, algorithm, layer.group_size or algorithm.group, rule
     )
-    second = module.get("weight_scale_2") if algorithm.weights == "int4" else None
+    second = module.get("weight_scale_2", "F32") if algorithm.weights == "int4" else None
     if second is not None:
         yield Explained(second, "the scale of FP8 kernels over the weights that weight_scale already gives")
+    if algorithm.smoothed:
+        module.need("pre_quant_scale", rule)
     pre_scale = module.get("pre_quant_scale", *FLOATS, shape=(shape[1],))
     name = f"{module.name}.pre_quant_scale" if pre_scale is not None else ""
     if pre_scale is not None:

@@ -65,9 +65,10 @@ class TorchAoResolver:
             module.fail(f"is a {described.type!r}, but {self.config.where} makes {self.config.tensor_type!r}")
         names = {leaf.removeprefix(PREFIX) for leaf in module.leaves if leaf.startswith(PREFIX)}
         if names != described.names:
-            module.fail(
-                f"has the parts {', '.join(sorted(names))}, expected {', '.join(sorted(described.names))} ({rule})"
-            )
+            for name in sorted(described.names - names):
+                module.need(PREFIX + name, rule)
+            extra = PREFIX + min(names - described.names)
+            module.fail(f"has the tensor {extra!r}, which {rule} does not have; they contradict each other")
         element = described.codes
         qdata = module.need(QDATA, rule, "F8_E4M3" if element.is_float else "I8")
         if len(qdata.shape) != 2:
