@@ -27,12 +27,15 @@ class ModelConfig:
         Permit the reference backend, for comparison, and for checkpoints that no kernel of this machine serves.
     threads
         Worker threads; by default one per physical core that the process may use.
+    quantization
+        What the checkpoint must be, as `fewbit support --formats` names it; by default whatever it is.
     """
 
     activations: Activations = "auto"
     backend: Backend = "auto"
     allow_reference: bool = False
     threads: int | None = None
+    quantization: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ def eval(
     tokens: int = 4096,
     chunk: int = 512,
     threads: int | None = None,
+    quantization: str = "",
     source: SourceFlags = SOURCE,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> None:
@@ -59,6 +60,8 @@ def eval(
         Tokens of a window.
     threads
         Worker threads; by default one per physical core that the process may use, and one for the FP32 reference.
+    quantization
+        What the checkpoint must be, as `fewbit support --formats` names it; by default whatever it is.
     as_json
         Print JSON.
     """
@@ -75,7 +78,7 @@ def eval(
     found = find_model(model, source)
     other = find_model(reference, source) if reference not in (FP32, "none") else None
     path = found.path
-    windows, counted = _windows(path, content, tokens, chunk)
+    windows, counted = _windows(path, quantization, content, tokens, chunk)
     with _Progress() as progress:
         subjects = {
             name: progress.load(
@@ -113,13 +116,15 @@ def _read(path: Path, most_characters: int) -> str:
     return content
 
 
-def _windows(path: Path, content: str, tokens: int, chunk: int) -> tuple[list[Window], int]:
+def _windows(
+    path: Path, quantization: str, content: str, tokens: int, chunk: int
+) -> tuple[list[Window], int]:
     """The windows and how many tokens of the text they hold."""
     from fewbit.evaluate.windows import windows
     from fewbit.loader.open import open_model
     from fewbit.tokenizer.tokenizer import Tokenizer
 
-    checkpoint = open_model(path)
+    checkpoint = open_model(path, quantization)
     try:
         if checkpoint.tokenizer is None:
             raise FewbitError(

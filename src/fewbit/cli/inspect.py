@@ -57,7 +57,7 @@ def inspect(
         Read all weights instead, and account for every tensor in both directions: used or explained, parameters filled,
         numbers finite, scales as the scheme says. It needs no kernels, and no support of the architecture.
     quantization
-        The format that the checkpoint must be in; by default whatever it is.
+        What the checkpoint must be, as `fewbit support --formats` names it; by default whatever it is.
     platform
         Answer for another machine: x86_64, x86_avx2, x86_avx512, x86_amx. By default this one.
     context

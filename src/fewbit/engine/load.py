@@ -46,7 +46,7 @@ def load(path: Path, model: ModelConfig, config: EngineConfig, progress: Progres
         raise FewbitError(
             "the reference backend is slow and meant for comparison; add --allow-reference to use it"
         )
-    checkpoint = open_model(path)
+    checkpoint = open_model(path, model.quantization)
     try:
         if checkpoint.tokenizer is None:
             raise CheckpointError(

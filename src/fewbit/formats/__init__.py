@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fewbit.formats.checkpoint import Checkpoint
 from fewbit.formats.folder.names import FindText, whole
+from fewbit.formats.quantization import check, wanted
 from fewbit.formats.sniff import sniff
-from fewbit.spec.refusal import CheckpointError
 
 __all__ = ["open_checkpoint"]
 
@@ -18,14 +18,20 @@ def open_checkpoint(path: Path, quantization: str = "", find_text: FindText = wh
     Headers, metadata and tokenizer are read and checked; tensor data is not touched. `quantization` names the format that
     the checkpoint must be in. `find_text` (of the model families) finds the text model inside a wrapper of several.
     """
+    if quantization:
+        wanted(quantization)  # before anything is opened
     if sniff(path) == "gguf":
         from fewbit.formats.gguf import open_gguf
 
-        if quantization not in ("", "gguf"):
-            raise CheckpointError(
-                f"{path}: is in the format 'gguf', but --quantization says {quantization!r}; leave the option out"
-            )
-        return open_gguf(path)
-    from fewbit.formats.folder.open import open_folder
+        checkpoint: Checkpoint = open_gguf(path)
+    else:
+        from fewbit.formats.folder.open import open_folder
 
-    return open_folder(path, quantization, find_text)
+        checkpoint = open_folder(path, quantization, find_text)
+    if quantization:
+        try:
+            check(checkpoint, quantization)
+        except BaseException:
+            checkpoint.close()
+            raise
+    return checkpoint

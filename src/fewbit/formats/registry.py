@@ -14,6 +14,14 @@ class FormatInfo:
     folder: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class NarrowName:
+    """A name of less than a format, or another spelling of it. `schemes`: patterns of which every quantized weight meets one."""
+
+    format: str
+    schemes: tuple[str, ...] = ()
+
+
 FORMATS: dict[str, FormatInfo] = {
     "gguf": FormatInfo("fewbit.formats.gguf", "GGUF files of llama.cpp", folder=False),
     "plain": FormatInfo("fewbit.formats.plain", "Hugging Face folders of BF16, F16 or F32"),
@@ -71,3 +79,21 @@ FORMATS: dict[str, FormatInfo] = {
     "qoq": FormatInfo("fewbit.formats.qoq", "QoQ of QServe: 4-bit codes, scales by row or in two levels"),
     "hqq": FormatInfo("fewbit.formats.hqq", "HQQ in safetensors: 1 to 8 bits, groups along either axis"),
 }
+
+NARROW_NAMES: dict[str, NarrowName] = {
+    "auto-round": NarrowName("auto_round"),
+    "compressed_tensors": NarrowName("compressed-tensors"),
+    "w8a8_int8": NarrowName("w8a8", ("i8channel",)),
+    "w8a8_fp8": NarrowName("w8a8", ("e4m3channel",)),
+    "blockwise_int8": NarrowName("w8a8", ("i8b*",)),
+    "modelopt_fp8": NarrowName("modelopt", ("e4m3tensor", "e4m3channel")),
+    "modelopt_fp4": NarrowName("modelopt", ("e2m1g16s",)),
+    "modelopt_mxfp8": NarrowName("modelopt", ("e4m3g32",)),
+}
+"""What other engines call it, where that says something of the checkpoint that can be checked."""
+
+KERNEL_NAMES = frozenset({
+    "marlin", "gptq_marlin", "awq_marlin", "gptq_marlin_24", "fp8_marlin", "gptq_bitblas", "bitblas", "exllama", "exllamav2",
+    "machete", "cutlass", "moe_wna16", "ipex",
+})  # fmt: skip
+"""Kernels of other engines, which they offer beside formats: nothing that a checkpoint is."""

@@ -7,6 +7,7 @@ from typing import Protocol, cast
 
 from fewbit.formats.folder.files import FolderFiles
 from fewbit.formats.folder.resolve import Resolver
+from fewbit.formats.quantization import check_format
 from fewbit.formats.registry import FORMATS
 from fewbit.spec.refusal import CheckpointError
 
@@ -43,11 +44,8 @@ def find_format(files: FolderFiles, asked: str = "") -> tuple[str, Format]:
             f"supported yet (supported: {', '.join(candidates)}); give a plain (BF16, F16, F32) checkpoint or a GGUF file"
         )
     name = found[0] if found else "plain"
-    if asked and asked != name:
-        raise CheckpointError(
-            f"{files.path}: is in the format {name!r}, but --quantization says {asked!r}; leave the option out, or give "
-            f"{name}"
-        )
+    if asked:
+        check_format(files.path, name, asked)
     return name, candidates[name] if found else _load("plain")
 
 
