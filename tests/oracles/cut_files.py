@@ -56,10 +56,21 @@ def cut_json(source: Path, target: Path, keep: Keep) -> None:
         for section in ("quantization", "quantization_config"):
             named = value[section].items()
             value[section] = {key: v for key, v in named if "." not in key or keep(f"{key}.weight")}
+    elif layers := _named_layers(value):
+        for named in layers:
+            kept = {name: layer for name, layer in named.items() if keep(f"{name}.weight")}
+            named.clear()
+            named.update(kept)
     else:
         target.write_bytes(source.read_bytes())
         return
     target.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def _named_layers(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """ModelOpt's `quantized_layers`, of config.json or of the file beside it: none may name what was cut away."""
+    sections = (value.get("quantization_config"), value.get("quantization"))
+    return [s["quantized_layers"] for s in sections if isinstance(s, dict) and "quantized_layers" in s]
 
 
 def cut_gguf(source: Path, target: Path, keep: Keep) -> None:
