@@ -52,10 +52,6 @@ WRITTEN_BY = "says which program wrote the folder"
 ONE_NUMBER = "a single number in any shape"
 UNSERVED = "no model takes it yet, and what none takes is told where one does"
 SOUND: list[tuple[str, str, str, str]] = [
-    ("gptq", "a missing tensor", "qzeros", "symmetric codes have one zero point"),
-    ("gptq", "a missing tensor", "g_idx", "without desc_act each column lies in the group of its position"),
-    ("gptq, ordered", "a missing tensor", "qzeros", "symmetric codes have one zero point"),
-    ("auto_round", "a missing tensor", "qzeros", "symmetric codes have one zero point"),
     ("modelopt", "a wrong shape", "weight_scale_2 one more axis", ONE_NUMBER),
     ("fp_quant", "a missing tensor", "backward_hadamard_matrix", "of gradients, used by no one here"),
     ("fp_quant", "a scale that is not finite", "backward_hadamard_matrix", "of gradients, used by no one here"),

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 OTHER = frozenset({
     "k_scale", "v_scale", "output_scale",  # of the projections whose results are cached
     "weight_scale", "weight_scale_inv",  # two spellings of what every resolver needs
-    "workspace",  # a kernel's scratch memory
 })  # fmt: skip
 FOLDED = frozenset({"pre_quant_scale"})  # a producer folds it into what comes before, where something does
 _NUMBER = re.compile(r"\.\d+(?=\.)")

@@ -150,6 +150,13 @@ class NamesModules(Protocol):
         ...
 
 
+@runtime_checkable
+class HasNotes(Protocol):
+    """A resolver that has leaves which say nothing of weights: one module may have them and the next not."""
+
+    notes: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """All that a folder holds, each disk tensor in exactly one place."""
@@ -174,7 +181,12 @@ def resolve_all(
 ) -> Resolution:
     """`what` names the format for errors; `stack_of` the stored stacks of modules that were taken out of one. What is found has
     canonical names by `names`."""
-    found, kin, modules = Resolution(), Kin(resolver.signs), list(_modules(resolver, disk, stack_of, names))
+    notes = resolver.notes if isinstance(resolver, HasNotes) else frozenset()
+    found, kin, modules = (
+        Resolution(),
+        Kin(resolver.signs - notes),
+        list(_modules(resolver, disk, stack_of, names)),
+    )
     if isinstance(resolver, NamesModules):
         resolver.check_named(modules)
     for module in modules:

@@ -29,6 +29,7 @@ SIGNS = frozenset({"qweight", "qzeros", "scales", "g_idx"})
 
 class GptqResolver:
     signs = SIGNS | MARLIN_SIGNS
+    notes = frozenset({"workspace"})
 
     def __init__(self, config: GptqConfig) -> None:
         self.config = config

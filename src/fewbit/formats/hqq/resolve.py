@@ -35,6 +35,7 @@ SIGNS = LEAVES | {"W_q", "scale", "zero", "zero_scale", "scale_q", "zero_q"}
 
 class HqqResolver:
     signs = frozenset(SIGNS)
+    notes = LEAVES
 
     def __init__(self, config: HqqConfig) -> None:
         self.config = config
