@@ -37,14 +37,22 @@ def test_asked_for() -> None:
 @pytest.mark.parametrize(
     ("config", "left", "text"),
     [
-        (EngineConfig(context=4096), AMPLE, "must lie between 2 and the model's own limit; type --context 2048"),
+        (
+            EngineConfig(context=4096),
+            AMPLE,
+            "must lie between 2 and the model's own limit; type --context 2048",
+        ),
         (EngineConfig(context=1), AMPLE, "must lie between 2"),
         (EngineConfig(context=2048), 10 * PAGE, "one context of 2048 tokens takes"),
         (EngineConfig(), -5, "only 0 B may be used"),
         (EngineConfig(kv_memory="1KB"), AMPLE, "more --kv-memory"),
         (EngineConfig(kv_memory="lots"), AMPLE, "'lots' is no size"),
         (EngineConfig(max_sequences=0), AMPLE, "at least 1"),
-        (EngineConfig(max_sequences=16, batch_tokens=8), AMPLE, "--batch-tokens 8 is below --max-sequences 16"),
+        (
+            EngineConfig(max_sequences=16, batch_tokens=8),
+            AMPLE,
+            "--batch-tokens 8 is below --max-sequences 16",
+        ),
     ],
 )
 def test_contradictions(config: EngineConfig, left: int, text: str) -> None:
