@@ -75,6 +75,10 @@ class VptqConfig:
         """The entry of modules_to_not_convert that is the module's name or some components of it, "" for none."""
         return next((entry for entry in self.plain if entry and f".{entry}." in f".{module}."), "")
 
+    def spelled(self, module: str) -> str:
+        """The module where `by_name` has it, "" where not."""
+        return module if module in self.by_name else ""
+
     def layer_of(self, module: str) -> tuple[Layer | None, str]:
         """By its own name before the last part of it, and the rule that says so."""
         if module in self.by_name:

@@ -37,11 +37,11 @@ class VptqResolver:
         return (name.removesuffix(f".{book}"), book) if book else split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        entry = self.config.plain_by(module.name)
+        entry = module.rule(self.config.plain_by)
         if entry:
             yield Unquantized(f"modules_to_not_convert {entry!r}")
         elif SIGNS & module.leaves.keys():
-            layer, rule = self.config.layer_of(module.name)
+            layer, rule = self.config.layer_of(module.rule(self.config.spelled) or module.name)
             if layer is None:
                 module.fail(
                     f"is quantized (it has {', '.join(module.leaves)}), but {self.config.where} has no layer for it in "
@@ -49,7 +49,7 @@ class VptqResolver:
                 )
             yield _quantized(module, layer, f"{rule} ({layer})")
         elif module.plain_weight is not None and len(module.plain_weight.shape) == 2:
-            if module.name in self.config.by_name:
+            if module.rule(self.config.spelled):
                 module.fail(
                     f"is plain ({module.plain_weight}), but {self.config.where} names it in config_for_layers; they contradict "
                     "each other"
