@@ -110,7 +110,8 @@ def choose_embedding(
     scheme = schemes[spec.weight.name]
     n, k = spec.weight.shape
     layout = head.blocks[0].choice.layout if spec.tied_to and head else ""
-    answer = selector.ask(Cell("embedding", scheme.name, sizes=(("n", n), ("k", k)), layout=layout))
+    scale = scheme.scale.name if scheme.scale else ""
+    answer = selector.ask(Cell("embedding", scheme.name, scale, sizes=(("n", n), ("k", k)), layout=layout))
     if not isinstance(answer, Choice):
         raise RefusedError(spec.weight.name, answer)
     return EmbeddingMethod(spec, scheme, answer)
