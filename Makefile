@@ -90,6 +90,7 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	PYTHONPATH=src $(BIN)/lint-imports --no-cache
 	$(RUN) tools/size_budget.py --check
+	$(RUN) tools/gen_formats.py --check
 	$(RUN) tools/gen_docs.py --check
 	$(RUN) tools/gen_ci_matrix.py --check
 	@git ls-files --cached --others --exclude-standard '*.cpp' '*.h' | xargs $(BIN)/clang-format --dry-run --Werror

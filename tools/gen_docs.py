@@ -1,6 +1,7 @@
 """Writes the generated pages of docs/ from the tables that they show; `--check` compares instead, for the test run.
 
-docs/support-matrix.md from the registry and docs/attested, docs/env.md from env.py, docs/cli.md from cli/app.py.
+docs/support-matrix.md from the registry and docs/attested, docs/formats.md from the formats' registry and their evidence,
+docs/env.md from env.py, docs/cli.md from cli/app.py.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+from fewbit.formats.registry import FORMATS  # noqa: E402
 from fewbit.platforms.known import KNOWN  # noqa: E402
 from fewbit.registry.attested import read_attestation  # noqa: E402
 from fewbit.registry.explain import describe_rows  # noqa: E402
@@ -79,6 +81,30 @@ def _runs() -> str:
     return head + "\n" + _table(["platform", "date", "processor", "library build", "kernels", "cases"], lines)
 
 
+def formats() -> str:
+    from fewbit.cli.formats import MEANINGS, lines
+
+    parts = [
+        NOTE.format(source="src/fewbit/formats/registry.py and evidence.csv (tools/gen_formats.py)"),
+        "# Formats\n",
+        "Which schemes each format of checkpoints holds, how their reading was verified, and which kernels run them.\n",
+        "".join(f"- *{how}*: {meaning}\n" for how, meaning in MEANINGS.items()),
+        (
+            "A dash is a scheme without a kernel on that platform, where `--allow-reference` runs it slowly. "
+            "`--quantization` takes the formats' names.\n"
+        ),
+    ]
+    for form, group in itertools.groupby(lines(list(KNOWN.values())), key=lambda line: line.evidence.format):
+        table = [
+            [f"`{line.evidence.scheme}`", line.evidence.scale, line.verified]
+            + [f"{describe_rows(a)} ({state})" if isinstance(a, Choice) else "–" for a, state in line.answers]
+            for line in group
+        ]
+        parts.append(f"## {form}\n\n{FORMATS[form].summary}.\n")
+        parts.append(_table(["scheme", "scales", "verified", *(f"`{name}`" for name in KNOWN)], table))
+    return "\n".join(parts)
+
+
 def environment() -> str:
     from fewbit.env import VARIABLES
 
@@ -110,6 +136,7 @@ def _table(head: list[str], lines: list[list[str]]) -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "docs/support-matrix.md": support_matrix,
+    "docs/formats.md": formats,
     "docs/env.md": environment,
     "docs/cli.md": command_line,
 }

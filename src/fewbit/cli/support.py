@@ -35,6 +35,7 @@ class SupportError(FewbitError):
 
 def support(
     *,
+    formats: bool = False,
     platform: str | None = None,
     scheme: str | None = None,
     op: str | None = None,
@@ -45,6 +46,9 @@ def support(
 
     Parameters
     ----------
+    formats
+        Print instead which schemes each format of checkpoints holds, how their reading was verified, and where kernels run
+        them.
     platform
         One platform: x86_64, x86_avx2, x86_avx512, x86_amx, or `here` for this machine.
     scheme
@@ -57,6 +61,12 @@ def support(
         Print JSON.
     """
     platforms = [_platform(platform)] if platform else list(KNOWN.values())
+    if formats:
+        if scheme or op or activations:
+            raise SupportError("--formats goes with --platform and --json alone")
+        from fewbit.cli.formats import print_formats, show_formats
+
+        return (print_formats if as_json else show_formats)(platforms)
     asked = _narrow(scheme, op, activations)
     if op and len({replace(cell, activation="auto", phase="any") for cell in asked}) == 1:
         told = [
