@@ -117,6 +117,9 @@ def test_a_cache_that_has_no_listing_is_completed_or_used(
     assert resolve_model("org/name") == resolve_model("org/name", offline=True) == found
     hub.repos["org/name"].refuse = (404, "RepoNotFound")
     assert "is not on the hub" in refused("org/name")
+    (found.path / "model.safetensors").rename(cache / "elsewhere")
+    assert "is not complete in the cache" in refused("org/name", offline=True)
+    (cache / "elsewhere").rename(found.path / "model.safetensors")
     hub.repos["org/name"].refuse = None
     (found.path / "config.json").unlink()
     hub.requests.clear()

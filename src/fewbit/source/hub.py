@@ -18,9 +18,7 @@ from fewbit.source.name import HubName
 
 def locate(hub: HubName, offline: bool, progress: Callable[[int, int], None]) -> Path:
     """The GGUF file or the folder. The network is asked only for what the cache does not hold."""
-    logging.getLogger("huggingface_hub").setLevel(
-        logging.ERROR
-    )  # every warning becomes an error's sentence, or is none
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # what it warns of is told by `explained`
     disable_progress_bars()
     cache = Path(constants.HF_HUB_CACHE).expanduser()
     try:
@@ -60,12 +58,14 @@ def _cached(hub: HubName, choice: Choice) -> Path | None:
 
 
 def _unlisted(hub: HubName) -> Path | None:
-    """What lies in a snapshot without a listing, where it is a model."""
+    """What lies in a snapshot without a listing, where there are weights in it."""
     try:
         folder = Path(snapshot_download(hub.repo, revision=hub.revision or None, local_files_only=True))
     except LocalEntryNotFoundError:
         return None
     names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    if not any(name.endswith((".safetensors", ".gguf")) for name in names):
+        return None  # another program wanted the config alone
     return folder / choose(hub, names).opened
 
 
