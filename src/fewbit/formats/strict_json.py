@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from fewbit.formats.files import CheckedFile
 from fewbit.spec.refusal import CheckpointError
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def parse(raw: bytes, where: str) -> Any:
@@ -27,7 +30,15 @@ def parse(raw: bytes, where: str) -> Any:
         raise CheckpointError(f"{where}: holds {text}, which is not JSON")
 
     try:
-        return json.loads(raw.decode("utf-8"), object_pairs_hook=unique, parse_constant=no_constant)
+        value = json.loads(raw.decode("utf-8"), object_pairs_hook=unique, parse_constant=no_constant)
+        if _SURROGATE.search(raw):  # a pair of them is one character, a lone one is none
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError as error:
+        code = ord(error.object[error.start])
+        raise CheckpointError(
+            f"{where}: holds the escape \\u{code:04x}, half a character; it is corrupt"
+        ) from None
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{where}: is not valid UTF-8 at byte {error.start}; it is corrupt") from None
     except RecursionError:

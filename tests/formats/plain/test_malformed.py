@@ -196,6 +196,8 @@ ONE_FILE: dict[str, tuple[Callable[[Path], Any], str, str]] = {
     "config linked out of the folder": (linked_out("config.json"), "is a link out of its folder", "config.json"),
     "config is a pipe": (fifo("config.json"), "is not a regular file", "config.json"),
     "config truncated": (text("config.json", '{"model_type": "lla'), "is not valid JSON", "config.json"),
+    "half a character": (text("config.json", '{"model_type": "\\ud800"}'), "holds the escape \\ud800, half a character", "config.json"),
+    "half a character as a tensor's name": (raw_header(b'{"\\uDC00x": 1}'), "holds the escape \\udc00", SINGLE),
     "config is a list": (text("config.json", "[]"), "is a JSON list", "config.json"),
     "config 100,000 deep": (text("config.json", '{"a":' + "[" * 100_000), "nested too deeply", "config.json"),
     "config with a key twice": (text("config.json", '{"hidden_size": 1, "hidden_size": 2}'), "'hidden_size' occurs twice", "config.json"),
