@@ -105,7 +105,7 @@ def _by_substring(self: Any, module: str) -> int:
 
 
 @guarded(
-    "fewbit.formats.compressed_tensors.targets:Target.named", _by_substring, "left unquantized by ignore"
+    "fewbit.formats.compressed_tensors.targets:Target.strength", _by_substring, "left unquantized by ignore"
 )
 def test_an_ignored_parent_leaves_its_quantized_children_alone(tmp_path: Path) -> None:
     """An entry of `ignore` is a module, not a piece of text that occurs in names; groups have their own format."""

@@ -5,7 +5,7 @@ A family gives `Names`; the folder renames canonical tensors by it, and rules of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,27 +40,20 @@ class Names:
         return _replace(self._without_prefix(name), dict(self.segments))
 
     def spellings(self, module: str) -> tuple[str, ...]:
-        """What else a rule may call the module: canonical, behind another prefix, with some other segments, `.linear`."""
+        """What else a rule may call the module: canonical, behind another prefix, with some other segments; a tower's module
+        also with or without the module inside it."""
         if self.component(module):
             bare = self._bare(module)
-            names = [bare, *(f"{prefix}{bare}" for prefix in self.around)]
-        else:
+            every = [module, bare, *(f"{prefix}{bare}" for prefix in self.around)]
+            every += [n.removesuffix(WRAPPED) if n.endswith(WRAPPED) else n + WRAPPED for n in every]
+        elif self.prefixes or self.segments:
             stem = self._without_prefix(module)
-            back = tuple((theirs, ours) for ours, theirs in self.segments)
-            swaps = [self.segments, back, *((pair,) for pair in (*self.segments, *back))]
-            names = [
-                _replace(stem, dict(self.segments)),
-                stem,
-                *(_replace(stem, dict(swap)) for swap in swaps),
+            every = [
+                *dict.fromkeys((_replace(stem, dict(self.segments)), stem, *_swapped(stem, self.segments)))
             ]
-            names += [
-                ours + name[len(theirs) :]
-                for name in dict.fromkeys(names)
-                for ours, theirs in self.prefixes
-                if name.startswith(theirs)
-            ]
-        every = [module, *names]
-        every += [name.removesuffix(WRAPPED) if name.endswith(WRAPPED) else name + WRAPPED for name in every]
+            every += [f"{o}{n[len(t) :]}" for n in every for o, t in self.prefixes if n.startswith(t)]
+        else:
+            return ()
         return tuple(name for name in dict.fromkeys(every) if name != module)
 
     def _without_prefix(self, name: str) -> str:
@@ -96,3 +89,13 @@ def whole(config: Mapping[str, Any], tensors: Collection[str]) -> TextModel:
 
 def _replace(name: str, segments: Mapping[str, str]) -> str:
     return ".".join(segments.get(part, part) for part in name.split(".")) if segments else name
+
+
+def _swapped(name: str, segments: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    """With all segments or one of them in the other spelling, either way."""
+    parts = set(name.split("."))
+    back = tuple((theirs, ours) for ours, theirs in segments)
+    yield _replace(name, dict(back))
+    for pair in (*segments, *back):
+        if pair[0] in parts:
+            yield _replace(name, dict((pair,)))
