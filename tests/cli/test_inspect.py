@@ -18,6 +18,7 @@ from fewbit.schemes.reference import quantize
 from fewbit.spec.dtype import E4M3, F16, F32, I4
 from fewbit.spec.granularity import CHANNEL, group
 from fewbit.spec.scheme import Scheme
+from tests.cli.huge_folder import huge_fp8
 from tests.formats.compressed_tensors.fixture import tiny_compressed
 from tests.formats.gguf.fixture import RawTensor, tiny_gguf, tiny_gguf_parts, write_gguf
 from tests.formats.plain.fixture import tiny_folder
@@ -173,6 +174,18 @@ def test_a_checkpoint_of_a_hundred_gigabytes_takes_no_longer(fewbit_cli: Run, tm
     assert seconds < 60, (
         f"{seconds:.1f} s"
     )  # reading 100 GB would take longer; an idle machine needs under 2 s
+
+
+def test_a_folder_of_fifty_thousand_tensors_takes_no_longer(fewbit_cli: Run, tmp_path: Path) -> None:
+    tensors, size = huge_fp8(tmp_path / "m", layers=3100, shards=60)
+    assert tensors > 49_000 and size > 140e9
+    start = time.monotonic()
+    done = fewbit_cli("inspect", tmp_path / "m", "--platform", "x86_amx", "--backend", "reference", "--json")
+    seconds = time.monotonic() - start
+    assert done.returncode == 0, done.stderr
+    trunk = read(done)["coverage"]["trunk"]
+    assert trunk["quantized_bytes"] == trunk["bytes"] > 140e9
+    assert seconds < 60, f"{seconds:.1f} s"  # an idle machine needs under 2 s
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])

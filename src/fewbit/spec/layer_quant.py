@@ -69,7 +69,7 @@ class LayerQuant:
             return name(old) if old else ""
 
         inputs = self.input_quant
-        if inputs is not None:
+        if inputs is not None and (inputs.scale or inputs.zero_point or inputs.global_scale):
             names = of(inputs.scale), of(inputs.zero_point), of(inputs.global_scale)
             inputs = replace(inputs, scale=names[0], zero_point=names[1], global_scale=names[2])
         return LayerQuant(

@@ -85,10 +85,8 @@ def test_weights_stored_as_floats(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("element", "codes_of_scales"), [("mxfp4", range(255)), ("nvfp4", [*range(0x7F), *range(0x80, 0xFF)])]
-)
-def test_every_code_with_every_scale(tmp_path: Path, element: str, codes_of_scales: list[int]) -> None:
+@pytest.mark.parametrize(("element", "codes_of_scales"), [("mxfp4", range(255)), ("nvfp4", range(0x7F))])
+def test_every_code_with_every_scale(tmp_path: Path, element: str, codes_of_scales: range) -> None:
     settings = Settings(element=element)
     scale = np.resize(np.array(codes_of_scales, np.uint8), (64, 128 // settings.group))
     scale = np.concatenate([scale, np.resize(np.array(codes_of_scales, np.uint8)[::-1], scale.shape)])

@@ -27,6 +27,8 @@ class Names:
 
     def component(self, name: str) -> str:
         """`vision tower`; "" for the text model."""
+        if not self.towers:
+            return ""
         bare = self._bare(name)
         for prefix, component in self.towers:
             if bare.startswith(prefix) if prefix.endswith(".") else bare == prefix:
@@ -35,7 +37,7 @@ class Names:
 
     def canonical(self, name: str) -> str:
         """Of a tensor or module; a tower keeps the file's own names."""
-        if self.component(name):
+        if self.component(name) or not (self.prefixes or self.segments):
             return name
         return _replace(self._without_prefix(name), dict(self.segments))
 

@@ -258,7 +258,8 @@ def _as_vector(tensor: DiskTensor) -> DiskTensor:
 
 
 def _canonical(claim: Resolved, names: Names) -> Resolved:
-    return replace(claim, name=names.canonical(claim.name), layer=claim.layer.renamed(names.canonical))
+    name, layer = names.canonical(claim.name), claim.layer.renamed(names.canonical)
+    return claim if (name, layer) == (claim.name, claim.layer) else replace(claim, name=name, layer=layer)
 
 
 def _modules(

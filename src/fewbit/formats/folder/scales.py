@@ -28,7 +28,8 @@ def scale_by_shape(
         rows, columns = -(-n // tile[0]), -(-k // tile[1])
         if scale.shape not in ((rows, columns), (rows, 1, columns, 1)):
             module.wrong(scale, f"shape {[rows, columns]}, one scale for each block of {tile[0]} x {tile[1]}")
-        return block(*tile), Blocked(replace(scale, shape=(rows, columns)), tile[0])
+        flat = scale if len(scale.shape) == 2 else replace(scale, shape=(rows, columns))
+        return block(*tile), Blocked(flat, tile[0])
     if scale.shape in ONE:
         return TENSOR, Shared(scale, (1,))
     if scale.shape not in ((n,), (n, 1)):

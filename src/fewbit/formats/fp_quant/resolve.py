@@ -46,6 +46,7 @@ SCHEMES = {
 
 class FpQuantResolver:
     signs = SIGNS
+    notes = frozenset({BACKWARD})
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
