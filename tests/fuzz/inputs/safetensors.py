@@ -15,11 +15,11 @@ from tests.fuzz.inputs.pools import CHANGES, NUMBERS, Make, other_bytes
 
 def safetensors_file(good: bytes) -> Make:
     end = 8 + int.from_bytes(good[:8], "little")
-    header, data = json.loads(good[8:end]), good[end:]
-    names = [name for name in header if name != "__metadata__"]
+    data = good[end:]
+    names = [name for name in json.loads(good[8:end]) if name != "__metadata__"]
 
     def make(random: Random) -> bytes:
-        entries = copied(header)
+        entries = json.loads(good[8:end])  # five times as fast as a copy
         if random.random() < 0.6:
             return sound(random, entries, data)
         for _ in range(random.randint(1, CHANGES)):
