@@ -29,15 +29,15 @@ def keys(section: str, **changes: Any) -> Edit:
 
 
 def drop(name: str) -> Edit:
-    return _edit(lambda held: held.pop(name))
+    return tensors(lambda held: held.pop(name))
 
 
 def rename(name: str, new: str) -> Edit:
-    return _edit(lambda held: held.update({new: held.pop(name)}))
+    return tensors(lambda held: held.update({new: held.pop(name)}))
 
 
 def add(name: str, kind: str, array: np.ndarray) -> Edit:
-    return _edit(lambda held: held.update({name: DiskArray(kind, array)}))
+    return tensors(lambda held: held.update({name: DiskArray(kind, array)}))
 
 
 def put(name: str, change: Callable[[np.ndarray], np.ndarray], kind: str = "") -> Edit:
@@ -46,7 +46,7 @@ def put(name: str, change: Callable[[np.ndarray], np.ndarray], kind: str = "") -
     def act(held: dict[str, DiskArray]) -> None:
         held[name] = DiskArray(kind or held[name].kind, np.asarray(change(held[name].array), order="C"))
 
-    return _edit(act)
+    return tensors(act)
 
 
 def put_metadata(name: str, text: str | None) -> Edit:
@@ -54,7 +54,7 @@ def put_metadata(name: str, text: str | None) -> Edit:
 
     def act(folder: Path) -> None:
         rest = {key: value for key, value in _metadata(folder).items() if key != name}
-        _write(folder, _held(folder), rest if text is None else rest | {name: text})
+        _write(folder, read_tensors(folder), rest if text is None else rest | {name: text})
 
     return act
 
@@ -70,9 +70,11 @@ def add_metadata(name: str, section: str, **changes: Any) -> Edit:
     return act
 
 
-def _edit(change: Callable[[dict[str, DiskArray]], Any]) -> Edit:
+def tensors(change: Callable[[dict[str, DiskArray]], Any]) -> Edit:
+    """All tensors by name, changed in place."""
+
     def act(folder: Path) -> None:
-        held = _held(folder)
+        held = read_tensors(folder)
         change(held)
         _write(folder, held, _metadata(folder))
 
@@ -87,12 +89,10 @@ def _metadata(folder: Path) -> dict[str, str]:
         file.close()
 
 
-def _held(folder: Path) -> dict[str, DiskArray]:
-    file = CheckedFile(folder / "model.safetensors")
+def read_tensors(folder: Path, name: str = "model.safetensors") -> dict[str, DiskArray]:
+    file = CheckedFile(folder / name)
     try:
-        return {
-            name: DiskArray(tensor.kind, tensor.whole().copy()) for name, tensor in read_header(file).items()
-        }
+        return {n: DiskArray(t.kind, t.whole().reshape(t.shape).copy()) for n, t in read_header(file).items()}
     finally:
         file.close()
 
