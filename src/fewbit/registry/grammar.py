@@ -30,7 +30,7 @@ def _alternatives(names: object) -> str:
 _CODES = _alternatives(DTYPES)
 SCHEME = re.compile(rf"any|(?:{_CODES})(?:g\d+|b\d+x\d+|tensor|channel)?[zo]?t?s?c?i?m?")
 ACTIVATION = re.compile(rf"(?:{_CODES})(?:g\d+|token|tensor|w)?")
-LAYOUT = re.compile(r"n\d+k\d+|paged\d+|canonical")
+LAYOUT = re.compile(r"n\d+(?:k\d+|parts)|paged\d+|canonical")
 NAME = re.compile(
     rf"(?P<op>{_alternatives(OPS)})"
     rf"(?:_(?P<scheme>{SCHEME.pattern}))??"  # lazy: with one dtype only (rms_norm_f32), it is the activation

@@ -65,7 +65,14 @@ def _pack_codes(codes: Array, layout: Layout) -> Array:
     unsigned = codes.view(f"u{codes.itemsize}").astype(np.uint32) + np.uint32(bias(layout.scheme))
     if bits < 8:
         unsigned &= np.uint32((1 << bits) - 1)  # i4 as int8: the sign bits above the code wrap away
-    fields = unsigned.reshape(-1, 2, LANES, codes.shape[1] // SUB_BLOCK, SUB_BLOCK).transpose(0, 3, 1, 4, 2)
+    return pack_codes(unsigned, bits)
+
+
+def pack_codes(unsigned: Array, bits: int) -> Array:
+    """u32 [N, K], N and K multiples of 32 -> u32 [panel, sub-block, words]."""
+    fields = unsigned.reshape(-1, 2, LANES, unsigned.shape[1] // SUB_BLOCK, SUB_BLOCK).transpose(
+        0, 3, 1, 4, 2
+    )
     planes, low = [], 0  # fields: [panel, sub-block, half, k, lane]
     for width in PLANES[bits]:
         plane = (fields >> np.uint32(low)) & np.uint32((1 << width) - 1)
@@ -79,19 +86,27 @@ def _pack_codes(codes: Array, layout: Layout) -> Array:
 def _unpack_codes(raw: Array, layout: Layout) -> Array:
     """uint8 [panel, block, bytes of the codes] -> codes [padded N, padded K]."""
     element = layout.scheme.codes
-    panels, columns = raw.shape[0], raw.shape[1] * layout.block_k
-    words = raw.reshape(-1).view(np.uint32).reshape(panels, columns // SUB_BLOCK, element.bits * 2 * LANES)
+    columns = raw.shape[1] * layout.block_k
+    words = raw.reshape(-1).view(np.uint32)
+    codes = unpack_codes(words, element.bits, columns) - np.uint32(bias(layout.scheme))
+    stored = array_dtype(element)
+    return codes.astype(f"u{stored.itemsize}").view(stored)
+
+
+def unpack_codes(words: Array, bits: int, columns: int) -> Array:
+    """u32 words of whole panels -> u32 [padded N, columns]."""
+    words = words.reshape(-1, columns // SUB_BLOCK, bits * 2 * LANES)
+    panels = words.shape[0]
     fields = np.zeros((panels, columns // SUB_BLOCK, 2, SUB_BLOCK, LANES), np.uint32)
     low = start = 0
-    for width in PLANES[element.bits]:
+    for width in PLANES[bits]:
         size = 2 * width * LANES
         plane = words[:, :, start : start + size].reshape(*fields.shape[:3], width, 1, LANES)
         spread = (plane >> _shifts(width)[:, None]) & np.uint32((1 << width) - 1)
         fields |= spread.reshape(fields.shape) << np.uint32(low)
         low, start = low + width, start + size
-    codes = fields.transpose(0, 2, 4, 1, 3).reshape(panels * PANEL, columns) - np.uint32(bias(layout.scheme))
-    stored = array_dtype(element)
-    return codes.astype(f"u{stored.itemsize}").view(stored)
+    codes: Array = fields.transpose(0, 2, 4, 1, 3).reshape(panels * PANEL, columns)
+    return codes
 
 
 def _shifts(width: int) -> Array:

@@ -18,8 +18,10 @@ constexpr int kWeightsStride = kTileHalves * kHalf;  // floats between two k
 
 // [k_begin, k_end) of one half panel to out [k][16 n], kWeightsStride floats between two k; k_begin at a sub-block.
 template <Scheme S>
-void decode_half(const uint8_t* packed, int half, int64_t k_begin, int64_t k_end, float* out) {
+void decode_half(const fb_linear_args& args, const uint8_t* packed, int half, int64_t k_begin, int64_t k_end,
+                 float* out) {
   Decoder<S> weights[1];
+  weights[0].begin_panel(args, packed);
   for (int64_t k = k_begin; k < k_end; k += kSubBlock, out += kSubBlock * kWeightsStride) {
     const uint8_t* block = packed + k / S.block_k() * S.block_bytes();
     const int sub = static_cast<int>(k % S.block_k() / kSubBlock);
@@ -62,14 +64,14 @@ FB_INLINE void multiply_rows(int64_t count_rows, const float* x, int64_t x_strid
 
 template <Scheme S>
 void blocked_panel(const fb_linear_args& args, Range rows, int64_t panel, BlockScratch& scratch) {
-  const uint8_t* packed = args.weight + panel * S.panel_bytes(args.k);
+  const uint8_t* packed = panel_of<S>(args.weight, args.k, panel);
   const int64_t count_rows = rows.end - rows.begin, tiles = ceil_div(count_rows, kTileRows);
   for (int64_t k0 = 0; k0 < args.k; k0 += kBlockK) {
     const int64_t count = smaller(kBlockK, args.k - k0);
     for (int half = 0; half < 2; half += kTileHalves) {
       float* weights = scratch.weights + half * (kBlockK * kHalf);
       for (int h = 0; h < kTileHalves; ++h)
-        decode_half<S>(packed, half + h, k0, k0 + count, weights + h * kHalf);
+        decode_half<S>(args, packed, half + h, k0, k0 + count, weights + h * kHalf);
       for (int64_t t = 0; t < tiles; ++t) {
         const Range tile = piece(count_rows, t, tiles);
         multiply_rows(tile.end - tile.begin, args.x + (rows.begin + tile.begin) * args.x_stride + k0,

@@ -6,13 +6,14 @@
 // A biased code is decoded as fma(code, scale, -bias*scale): the exact result (code-bias)*scale fits in f32, so the one
 // rounding of the fma changes nothing (a zero may get another sign than code-bias times scale; a sum never shows it).
 #pragma once
+#include "core/fewbit.h"
 #include "scheme.h"
 #include "simd/f32x16.h"
 #include "simd/unroll.h"
 
 namespace fb::FB_ISA {
 
-// The 16 n of one half panel, within one block. Order of use: begin_block, then each_k (below) for each sub-block.
+// The 16 n of one half panel. Order of use: begin_panel, begin_block, then each_k (below) for each sub-block.
 template <Scheme S>
 struct Decoder {
   static constexpr int kLow = S.low_bits(), kHigh = S.high_bits();
@@ -20,6 +21,8 @@ struct Decoder {
   static constexpr int kLowPerWord = 32 / kLow, kHighPerWord = kHigh ? 32 / kHigh : 8;
   // k after which the same instructions come again: a whole number of words of each plane
   static constexpr int kPeriod = kLowPerWord > kHighPerWord ? kLowPerWord : kHighPerWord;
+
+  FB_INLINE void begin_panel(const fb_linear_args&, const uint8_t*) {}
 
   FB_INLINE void begin_block(const uint8_t* packed, int half) {
     block_ = packed;

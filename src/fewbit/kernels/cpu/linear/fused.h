@@ -7,8 +7,8 @@ namespace fb::FB_ISA {
 // All `rows` rows times `halves` neighbouring half panels from `half` on. Each accumulator is one chain over ascending k.
 template <Scheme S, int rows, int halves>
 void fused_tile(const fb_linear_args& args, int64_t half) {
-  const int64_t panel_bytes = S.panel_bytes(args.k);
-  const uint8_t* packed = args.weight + half / 2 * panel_bytes;
+  const int64_t bytes = panel_bytes<S>(args.weight, args.k);
+  const uint8_t* packed = panel_of<S>(args.weight, args.k, half / 2);
   const int first_half = half % 2;
   const float* x[rows];
   f32x16 sum[rows][halves];
@@ -17,6 +17,7 @@ void fused_tile(const fb_linear_args& args, int64_t half) {
     unroll<halves>([&](auto h) FB_INLINE_LAMBDA { sum[m][h] = f32x16::zero(); });
   });
   Decoder<S> weights[halves];
+  unroll<halves>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_panel(args, packed + h / 2 * bytes); });
 
   const auto add_k = [&](int k0, auto i) FB_INLINE_LAMBDA {
     f32x16 w[halves];
@@ -28,7 +29,7 @@ void fused_tile(const fb_linear_args& args, int64_t half) {
   };
   const auto begin_block = [&] FB_INLINE_LAMBDA {
     unroll<halves>([&](auto h) FB_INLINE_LAMBDA {
-      weights[h].begin_block(packed + h / 2 * panel_bytes, (first_half + h) % 2);
+      weights[h].begin_block(packed + h / 2 * bytes, (first_half + h) % 2);
     });
   };
 
@@ -36,7 +37,7 @@ void fused_tile(const fb_linear_args& args, int64_t half) {
   for (int64_t b = 0; b < whole_blocks; ++b, packed += S.block_bytes()) {
     begin_block();
     for (int sub = 0; sub < S.sub_blocks(); ++sub) {
-      for (int h = 0; h < halves; h += 2) prefetch_ahead<S>(packed + h / 2 * panel_bytes, sub);
+      for (int h = 0; h < halves; h += 2) prefetch_ahead<S>(packed + h / 2 * bytes, sub);
       each_k(weights, sub, add_k);
       unroll<rows>([&](auto m) FB_INLINE_LAMBDA { x[m] += kSubBlock; });
     }

@@ -29,3 +29,7 @@ void run_linear(const void* pointer, int32_t, const fb_worker* worker) {
 #define FB_LINEAR_ROW(scheme, layout)                                                  \
   FB_KERNEL_ISA(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(f32, layout))), 1, nullptr, \
                 run_linear<fb::FB_ISA::scheme>)
+
+// A row of layout n32parts: its name is the scheme's, its code that of the kind of codes.
+#define FB_LINEAR_PARTS_ROW(scheme, codes) \
+  FB_KERNEL_ISA(FB_PASTE(linear, FB_PASTE(scheme, f32_n32parts)), 1, nullptr, run_linear<fb::FB_ISA::codes>)

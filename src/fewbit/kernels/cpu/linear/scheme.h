@@ -20,7 +20,7 @@ constexpr int kPanel = 32;     // n of a panel
 constexpr int kHalf = 16;      // n of a word row: one vector
 constexpr int kSubBlock = 32;  // k of a sub-block
 
-enum class Element { code, f32, f16, bf16 };
+enum class Element { code, f32, f16, bf16, e4m3, e5m2, table };
 
 struct Scheme {
   Element element;
@@ -30,8 +30,9 @@ struct Scheme {
   bool offset;      // w = q * scale + offset
   bool two_level;   // scale = super-scale (f16, per 256 k) * sub-scale (8 bits, per group)
   bool signed_sub;  // sub-scales are i8
+  bool apart = false;  // layout n32parts: scales lie behind the panel's codes, and form.h says what they are
 
-  constexpr bool plain() const { return element != Element::code; }
+  constexpr bool plain() const { return !apart && element != Element::code; }
   constexpr int low_bits() const { return bits == 3 ? 2 : bits == 5 || bits == 6 ? 4 : bits; }
   constexpr int high_bits() const { return bits - low_bits(); }
   constexpr int block_k() const { return two_level ? 256 : kSubBlock; }
@@ -39,7 +40,7 @@ struct Scheme {
   constexpr int sub_bytes() const { return bits * kSubBlock * kPanel / 8; }
   constexpr int high_plane() const { return low_bits() * kSubBlock * kPanel / 8; }  // byte of a sub-block
   constexpr int scales() const { return sub_blocks() * sub_bytes(); }               // byte of a block
-  constexpr int scales_bytes() const { return plain() ? 0 : two_level ? 256 / group * kPanel : 2 * kPanel; }
+  constexpr int scales_bytes() const { return plain() || apart ? 0 : two_level ? 256 / group * kPanel : 2 * kPanel; }
   constexpr int offsets() const { return scales() + scales_bytes(); }
   constexpr int super_scales() const { return offsets() + (offset ? scales_bytes() : 0); }
   constexpr int super_offsets() const { return super_scales() + 2 * kPanel; }
@@ -62,6 +63,16 @@ constexpr Scheme i3g16t{Element::code, 3, 4, 16, false, true, true};
 constexpr Scheme u4g32ot{Element::code, 4, 0, 32, true, true, false};
 constexpr Scheme u5g32ot{Element::code, 5, 0, 32, true, true, false};
 constexpr Scheme i6g16t{Element::code, 6, 32, 16, false, true, true};
+
+// Kinds of code in layout n32parts. `table`: 4-bit codes that stand for the 16 floats of the weight's form.
+constexpr Scheme apart(Element element, int bits, int group = 32) {
+  return {element, bits, 0, group, false, false, false, true};
+}
+constexpr Scheme codes2 = apart(Element::code, 2), codes3 = apart(Element::code, 3), codes4 = apart(Element::code, 4);
+constexpr Scheme codes5 = apart(Element::code, 5), codes6 = apart(Element::code, 6), codes8 = apart(Element::code, 8);
+constexpr Scheme e4m3_codes = apart(Element::e4m3, 8), e5m2_codes = apart(Element::e5m2, 8);
+constexpr Scheme table_codes = apart(Element::table, 4), table_codes16 = apart(Element::table, 4, 16);
+static_assert(codes3.block_bytes() == 384 && e4m3_codes.block_bytes() == 1024);
 
 static_assert(u4g32o.block_bytes() == 640 && u4g32ot.block_bytes() == 4736 && i6g16t.block_bytes() == 6720);
 

@@ -1,6 +1,7 @@
 // Register tile sizes per ISA, and the prefetch that both paths share.
 #pragma once
 #include "decode.h"
+#include "decode_parts.h"
 #include "finish.h"
 #include "share.h"
 

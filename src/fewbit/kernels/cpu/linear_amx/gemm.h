@@ -12,9 +12,10 @@
 // A sum is a chain over ascending k, whatever the rows beside it: a row's bits depend on nothing else. A source of operands gives
 //   kParts                              products of a step: w = part 0 + part 1 + ...
 //   kDecodes                            whether decode() fills a slot, else tiles lie in the packed panel itself
-//   decode(packed, step, slot)          uint8_t slot[kParts][2 halves][kTileBytes]
+//   decode(args, packed, step, slot)          uint8_t slot[kParts][2 halves][kTileBytes]
 #pragma once
 #include "activations.h"
+#include "linear/form.h"
 #include "simd/unroll.h"
 
 namespace fb::FB_ISA {
@@ -97,11 +98,11 @@ struct Gemm {
   template <class X>
   static FB_INLINE void panel(Tiles& tiles, const fb_linear_args& args, const X& x, int64_t panel,
                               Range blocks, Range steps, BlockSums* sums, Work& work) {
-    const uint8_t* packed = args.weight + panel * S.panel_bytes(args.k);
+    const uint8_t* packed = panel_of<S>(args.weight, args.k, panel);
     const uint8_t* b = packed + steps.begin * kStepBytes;
     if constexpr (Source::kDecodes) {
       for (int64_t step = steps.begin; step < steps.end; ++step)
-        Source::decode(packed, step, work.weights + (step - steps.begin) * kStepBytes);
+        Source::decode(args, packed, step, work.weights + (step - steps.begin) * kStepBytes);
       b = work.weights;
     }
     for (int64_t block = blocks.begin; block < blocks.end; block += 2) {

@@ -6,7 +6,7 @@
 //   RoundedTiles  codes decoded to f32 and rounded to BF16, to nearest even: one product a step whatever the group
 #pragma once
 #include "bf16_pairs.h"
-#include "linear/decode.h"
+#include "linear/decode_parts.h"
 #include "simd/bf16.h"
 #include "sweep.h"
 
@@ -14,10 +14,13 @@ namespace fb::FB_ISA {
 
 // use(even, odd, row of the tile, half) for the 32 k of a step.
 template <Scheme S, class F>
-FB_INLINE void each_pair(const uint8_t* packed, int64_t step, F use) {
+FB_INLINE void each_pair(const fb_linear_args& args, const uint8_t* packed, int64_t step, F use) {
   Decoder<S> weights[2];
   prefetch_step<S>(packed, step);
-  unroll<2>([&](auto h) FB_INLINE_LAMBDA { weights[h].begin_block(block_of<S>(packed, step), h); });
+  unroll<2>([&](auto h) FB_INLINE_LAMBDA {
+    weights[h].begin_panel(args, packed);
+    weights[h].begin_block(block_of<S>(packed, step), h);
+  });
   each_k(weights, sub_block_of<S>(step), [&](int k0, auto i) FB_INLINE_LAMBDA {
     if (i % 2) return;
     unroll<2>([&](auto h)
@@ -43,8 +46,8 @@ struct PlainTiles {
   static constexpr int kParts = S.element == Element::f32 ? 3 : S.element == Element::f16 ? 2 : 1;
   static constexpr bool kDecodes = S.element != Element::bf16;
 
-  static FB_INLINE void decode(const uint8_t* packed, int64_t step, uint8_t* slot) {
-    each_pair<S>(packed, step, [&](f32x16 even, f32x16 odd, int row, int half) FB_INLINE_LAMBDA {
+  static FB_INLINE void decode(const fb_linear_args& args, const uint8_t* packed, int64_t step, uint8_t* slot) {
+    each_pair<S>(args, packed, step, [&](f32x16 even, f32x16 odd, int row, int half) FB_INLINE_LAMBDA {
       for (int part = 0; part < kParts; ++part) {
         truncated_pair(even, odd).store(slot + (part * 2 + half) * kTileBytes + row * kTileRowBytes);
         even = truncation_rest(even), odd = truncation_rest(odd);
@@ -58,8 +61,8 @@ struct RoundedTiles {
   static constexpr int kParts = 1;
   static constexpr bool kDecodes = true;
 
-  static FB_INLINE void decode(const uint8_t* packed, int64_t step, uint8_t* slot) {
-    each_pair<S>(packed, step, [&](f32x16 even, f32x16 odd, int row, int half) FB_INLINE_LAMBDA {
+  static FB_INLINE void decode(const fb_linear_args& args, const uint8_t* packed, int64_t step, uint8_t* slot) {
+    each_pair<S>(args, packed, step, [&](f32x16 even, f32x16 odd, int row, int half) FB_INLINE_LAMBDA {
       rounded_pair(even, odd).store(slot + half * kTileBytes + row * kTileRowBytes);
     });
   }
