@@ -16,6 +16,7 @@ from fewbit.schemes.reference import dequantize
 from fewbit.spec.cell import KernelRow
 from fewbit.spec.dtype import BF16, F32, I32, DType
 from fewbit.spec.scheme import QuantTensor
+from tests.matrix.named import named, random_tensor
 
 ELEMENTS: dict[str, DType] = {"float32": F32, "int32": I32, "uint16": BF16}
 CANARY = np.float32(
@@ -91,8 +92,11 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return same | (np.isnan(a) & np.isnan(b)) if a.dtype.kind == "f" else same
 
 
-def random_weight(scheme: str, n: int, k: int, rng: np.random.Generator) -> QuantTensor:
+def random_weight(row: KernelRow, n: int, k: int, rng: np.random.Generator) -> QuantTensor:
     """Codes over their whole range; scales and offsets of both signs, some of them zero."""
+    scheme = row.scheme
+    if row.layout == "n32parts":
+        return random_tensor(named(scheme, row.scale_dtypes[k // 32 % len(row.scale_dtypes)], k), n, k, rng)
     s = SCHEMES[scheme]
     if s.is_plain:
         values = (rng.standard_normal((n, k)) * 0.05).astype(np.float32)

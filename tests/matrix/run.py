@@ -12,6 +12,7 @@ from fewbit import layouts
 from fewbit.kernels.cpu.lower import find
 from fewbit.kernels.cpu.packer import PiecePacker
 from fewbit.layouts.n32k32.reference import pack as pack_reference
+from fewbit.layouts.n32parts.reference import pack as pack_apart
 from fewbit.spec.cell import KernelRow
 from tests.matrix.cases import CASES
 from tests.matrix.problem import Problem, error, run, same_bits
@@ -100,7 +101,10 @@ def _pack_result(problem: Problem, row: KernelRow, backend: Any) -> Result:
     packer = PiecePacker(backend, layout, *weight.shape)
     packer.run = find(row, backend.library).contents.run
     packer.write(0, weight)
-    found, expected = packer.finish().data.handle, pack_reference(weight, layout)
+    found, expected = (
+        packer.finish().data.handle,
+        (pack_apart if row.layout == "n32parts" else pack_reference)(weight, layout),
+    )
     wrong = np.flatnonzero(found != expected)
     fault = f"byte {wrong[0]} is {found[wrong[0]]}, expected {expected[wrong[0]]}" if wrong.size else ""
     return Result(problem.case, float(wrong.size > 0), 0.0, fault)

@@ -10,9 +10,22 @@ from fewbit.schemes import SCHEMES
 from fewbit.schemes.reference import dequantize
 from fewbit.schemes.tolerance import linear_tolerance
 from fewbit.spec.cell import KernelRow
+from tests.matrix.named import named
 from tests.matrix.problem import CANARY, Problem, random_weight
 
 PANEL = 32  # rows of a panel of the layouts
+WHOLE = (
+    "i2g64",
+    "u3g128z",
+    "u4g128z",
+    "u5g64o",
+    "u6g64o",
+    "i8channel",
+    "e4m3b128x128",
+    "e5m2channel",
+    "e2m1g32",
+    "e2m1g16s",
+)
 ROWS = (
     1,
     2,
@@ -37,6 +50,8 @@ ROWS = (
 
 def shapes(row: KernelRow) -> list[tuple[int, int]]:
     """(n, k) around the panel and the block. N is cut into panels and K walked in blocks, independently, so pairs will do."""
+    if row.layout == "n32parts":
+        return _apart(row)
     scheme = SCHEMES[row.scheme]
     block = 32 if scheme.is_plain else scheme.block_k
     ks = (
@@ -45,6 +60,21 @@ def shapes(row: KernelRow) -> list[tuple[int, int]]:
         else [block, 2 * block, 3 * block, block, 5 * block, 7 * block]
     )
     return list(zip([1, PANEL - 1, PANEL, PANEL + 1, 3 * PANEL, 2 * PANEL + 15], ks, strict=True))
+
+
+def _apart(row: KernelRow) -> list[tuple[int, int]]:
+    """All schemes of a kind of codes run the same code, which reads the group from the weight: the whole grid for one of each
+    kind, a group more than one and a panel's border for the others."""
+    unit = max(named(row.scheme, row.scale_dtypes[0], 32).block_k, 32)
+    if row.scheme not in WHOLE:
+        return [(PANEL + 1, 3 * unit)]
+    return list(
+        zip(
+            [1, PANEL - 1, PANEL, PANEL + 1, 3 * PANEL, 150],
+            [unit * i for i in (1, 2, 3, 1, 5, 2)],
+            strict=True,
+        )
+    )
 
 
 def rows_around(row: KernelRow) -> list[int]:
@@ -57,9 +87,10 @@ def linear(row: KernelRow) -> Iterator[Problem]:
     rng = np.random.default_rng(7)
     counts = rows_around(row)
     for index, (n, k) in enumerate(shapes(row)):
-        weight = random_weight(row.scheme, n, k, rng)
+        weight = random_weight(row, n, k, rng)
         dense = dequantize(weight)
-        for m in counts if n == PANEL + 1 else counts[index :: len(ROWS) // 3] or counts[:1]:
+        every = n == PANEL + 1 and row.scheme in (*SCHEMES, *WHOLE)
+        for m in counts if every else counts[index :: len(ROWS) // 3] or counts[:1]:
             x = rng.standard_normal((m + 1, k)).astype(np.float32)
             bias = rng.standard_normal(n).astype(np.float32) if index % 2 else None
             y = np.full((m + 1, n), CANARY)
@@ -85,7 +116,7 @@ def embedding(row: KernelRow) -> Iterator[Problem]:
             ids = rng.integers(0, n, m + 1).astype(np.int32)
             args = {
                 "ids": ids,
-                "weight": random_weight(row.scheme, n, k, rng),
+                "weight": random_weight(row, n, k, rng),
                 "y": np.full((m + 1, k), CANARY),
             }
             args["rows"] = np.array([m], np.int32)
@@ -96,6 +127,4 @@ def pack(row: KernelRow) -> Iterator[Problem]:
     """Run apart (run.py): what is compared are the bytes, with those of the layout's reference."""
     rng = np.random.default_rng(9)
     for n, k in shapes(row):
-        yield Problem(
-            f"n={n} k={k}", "pack", {"weight": random_weight(row.scheme, n, k, rng)}, {"packed": 1.0}
-        )
+        yield Problem(f"n={n} k={k}", "pack", {"weight": random_weight(row, n, k, rng)}, {"packed": 1.0})

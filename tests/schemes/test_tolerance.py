@@ -60,5 +60,5 @@ def test_mistakes_are_outside(operands, activation: str) -> None:
 
 
 def test_an_unknown_activation_is_refused() -> None:
-    with pytest.raises(ValueError, match="known: f32, bf16, i8g32"):
+    with pytest.raises(ValueError, match="known: f32, bf16, bf16w, i8g32"):
         linear_tolerance(np.ones((1, 32)), np.ones((1, 32)), "f8")

@@ -92,7 +92,7 @@ def _refuse_demands(name: str, layer: LayerQuant) -> None:
 def _choose(
     subject: str, scheme: Scheme, n: int, k: int, selector: Selector, activations: str
 ) -> tuple[Choice, str]:
-    scale = scheme.scale.name if scheme.scale else ""
+    scale = _scale_type(scheme)
     cell = Cell("linear", scheme.name, scale, activations, sizes=(("n", n), ("k", k)))
     answer = selector.ask(cell)
     if isinstance(answer, Choice):
@@ -101,6 +101,18 @@ def _choose(
         choice, _ = _choose(subject, scheme, n, k, selector, "16")
         return choice, f"{scheme} keeps 16-bit activations: {answer[0]}"
     raise RefusedError(subject, answer)
+
+
+def _scale_type(scheme: Scheme) -> str:
+    """The scale's type, and those of zero points and offsets where they are not what goes without saying."""
+    if not scheme.scale:
+        return ""
+    name = scheme.scale.name
+    if scheme.zero_point and scheme.zero_point.is_float:
+        name += f" with {scheme.zero_point} zero points"
+    if scheme.offset and scheme.offset != scheme.scale:
+        name += f" with {scheme.offset} offsets"
+    return name
 
 
 def choose_embedding(

@@ -26,20 +26,23 @@ TWO_LEVEL: Mapping[str, tuple[str, ...]] = {
     "i6g16t": ("i8",),
 }
 _INTEGER_SCALES = ("f16", "bf16", "f32")
-_EXACT_WITH_ZERO = ("f16", "bf16")  # zero point times scale fits in f32
+_SHORT_SCALES = (
+    "f16",
+    "bf16",
+)  # times a code or a zero point, they fit in f32: a fused decode then rounds as the scheme does
 
 
 def _integers(bits: int) -> dict[str, tuple[str, ...]]:
     groups = ("g32", "g64", "g128", "channel")
     return {
         **{f"i{bits}{group}": _INTEGER_SCALES for group in groups},
-        **{f"{sign}{bits}{group}z": _EXACT_WITH_ZERO for sign in "iu" for group in groups},
-        **{f"u{bits}{group}o": _INTEGER_SCALES for group in groups[:3]},
+        **{f"{sign}{bits}{group}z": _SHORT_SCALES for sign in "iu" for group in groups},
+        **{f"u{bits}{group}o": _SHORT_SCALES for group in groups[:3]},
     }
 
 
 def _offsets(bits: int) -> dict[str, tuple[str, ...]]:
-    return {f"u{bits}{group}o": _INTEGER_SCALES for group in ("g32", "g64", "g128")}
+    return {f"u{bits}{group}o": _SHORT_SCALES for group in ("g32", "g64", "g128")}
 
 
 PARTS: Mapping[str, tuple[str, ...]] = {
@@ -47,8 +50,8 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     **{name: scales for bits in (5, 6) for name, scales in _offsets(bits).items()},
     "i8g32": ("bf16", "f32", "e8m0"),  # what n32k32 does not hold
     "i4g32": ("bf16", "f32"),
-    "u4g32o": ("bf16", "f32"),
-    "u5g32o": ("bf16", "f32"),
+    "u4g32o": ("bf16",),
+    "u5g32o": ("bf16",),
     **{f"{code}{shared}": _INTEGER_SCALES for code in ("e4m3", "e5m2") for shared in ("tensor", "channel")},
     "e4m3b128x128": ("f32", "bf16", "e8m0"),
     "e4m3g32": ("e8m0",),

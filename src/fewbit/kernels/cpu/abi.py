@@ -34,7 +34,7 @@ class Step(Structure):
 ARGS: dict[str, str] = {
     "linear": "x:P x_stride:L weight:P bias:P y:P y_stride:L rows:P workspace:P n:L k:L accumulate:I reserved:I",
     "embedding": "ids:P weight:P y:P y_stride:L rows:P n:L k:L",
-    "pack": "codes:P scale:P offset:P super_scale:P super_offset:P packed:P "
+    "pack": "codes:P scale:P offset:P super_scale:P super_offset:P packed:P form:P "
             "codes_stride:L scale_stride:L super_scale_stride:L n:L k:L",
     "rms_norm": "x:P x_stride:L weight:P y:P y_stride:L residual:P residual_stride:L rows:P dim:L rows_per:I eps:F",
     "rope_angles": "positions:P inv_freq:P cos:P sin:P rows:P half_dim:L scale:F reserved:I",

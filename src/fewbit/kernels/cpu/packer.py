@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from fewbit.kernels.cpu import abi
 from fewbit.kernels.cpu.lower import find
 from fewbit.kernels.cpu.memory import allocate
 from fewbit.kernels.storage import wrap
+from fewbit.layouts.n32parts import layout as n32parts
+from fewbit.layouts.n32parts.rows import form_bytes, row_parts
 from fewbit.spec.dtype import U8
 from fewbit.spec.layout import Layout, PackedTensor
 from fewbit.spec.scheme import QuantTensor
@@ -47,20 +49,41 @@ class PiecePacker:
             raise ValueError(
                 f"{piece.scheme} [{rows}, {k}] at row {row} is no part of {self.layout.scheme} [{self.n}, {self.k}]"
             )
-        parts = {role: np.ascontiguousarray(part) for role, part in piece.parts.items()}
         struct = abi.STRUCTS["pack"]()
-        for role, part in parts.items():
-            setattr(struct, role, part.ctypes.data)
         struct.packed = self.memory.ctypes.data + self.packed_bytes(self.layout, row, k)
-        struct.codes_stride = k
-        struct.scale_stride = parts["scale"].shape[1] if "scale" in parts else 0
-        struct.super_scale_stride = parts["super_scale"].shape[1] if "super_scale" in parts else 0
-        struct.n, struct.k = rows, k
+        struct.codes_stride, struct.n, struct.k = k, rows, k
+        alive = (
+            self._apart(struct, piece) if self.layout.name in n32parts.NAMES else _as_they_are(struct, piece)
+        )
         self.run(ctypes.addressof(struct), 0, ctypes.byref(ALONE))
+        del alive
         with self._count:
             self.rows += rows
+
+    def _apart(self, struct: Any, piece: QuantTensor) -> Any:
+        """Every part by row. The head is written with each piece, always the same."""
+        head = form_bytes(self.layout, self.k, piece.parts.get("codebook"))
+        self.memory[: head.size] = head
+        parts = row_parts(piece)
+        struct.form = self.memory.ctypes.data
+        struct.codes, struct.scale = parts.codes.ctypes.data, parts.scale.ctypes.data
+        struct.scale_stride = parts.scale.shape[1]
+        if parts.extra is not None:
+            struct.offset = parts.extra.ctypes.data
+        if parts.supers is not None:
+            struct.super_scale, struct.super_scale_stride = parts.supers.ctypes.data, 1
+        return parts
 
     def finish(self) -> PackedTensor:
         if self.rows != self.n:
             raise ValueError(f"packed {self.rows} of {self.n} rows")
         return PackedTensor(self.layout, self.n, self.k, wrap(self.memory, (self.memory.size,), U8))
+
+
+def _as_they_are(struct: Any, piece: QuantTensor) -> Any:
+    parts = {role: np.ascontiguousarray(part) for role, part in piece.parts.items()}
+    for role, part in parts.items():
+        setattr(struct, role, part.ctypes.data)
+    struct.scale_stride = parts["scale"].shape[1] if "scale" in parts else 0
+    struct.super_scale_stride = parts["super_scale"].shape[1] if "super_scale" in parts else 0
+    return parts

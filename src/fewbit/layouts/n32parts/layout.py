@@ -72,7 +72,8 @@ def _holds(scheme: Scheme) -> bool:
         return codes.name in ("e4m3", "e5m2") and not (scheme.zero_point or scheme.offset)
     zero = scheme.zero_point
     whole_zero = zero is None or (not zero.is_float and zero.bits <= 8 and scheme.scale in (F16, BF16))
-    return codes.bits in (2, 3, 4, 5, 6, 8) and whole_zero and scheme.offset in (None, scheme.scale)
+    offset = scheme.offset is None or (scheme.offset == scheme.scale and scheme.scale in (F16, BF16))
+    return codes.bits in (2, 3, 4, 5, 6, 8) and whole_zero and offset
 
 
 def form(layout: Layout, k: int) -> Form:
@@ -81,7 +82,9 @@ def form(layout: Layout, k: int) -> Form:
     if k % RUN:
         raise ValueError(f"K={k} is not a multiple of {RUN}, the run of layout {layout.name}")
     if scheme.super_block and scheme.super_block < k:
-        raise ValueError(f"layout {layout.name} holds one super scale a row, not one for {scheme.super_block} of K={k}")
+        raise ValueError(
+            f"layout {layout.name} holds one super scale a row, not one for {scheme.super_block} of K={k}"
+        )
     grouped = by.sharing in ("group", "block")
     extra = ZERO_POINT if scheme.zero_point else OFFSET if scheme.offset else NO_EXTRA
     assert scheme.scale

@@ -37,7 +37,7 @@ int32_t fb_struct_layout(const char* struct_name, char* out, int32_t out_bytes) 
   STRUCT(fb_linear_args, F(x), F(x_stride), F(weight), F(bias), F(y), F(y_stride), F(rows), F(workspace),
          F(n), F(k), F(accumulate), F(reserved))
   STRUCT(fb_embedding_args, F(ids), F(weight), F(y), F(y_stride), F(rows), F(n), F(k))
-  STRUCT(fb_pack_args, F(codes), F(scale), F(offset), F(super_scale), F(super_offset), F(packed),
+  STRUCT(fb_pack_args, F(codes), F(scale), F(offset), F(super_scale), F(super_offset), F(packed), F(form),
          F(codes_stride), F(scale_stride), F(super_scale_stride), F(n), F(k))
   STRUCT(fb_rms_norm_args, F(x), F(x_stride), F(weight), F(y), F(y_stride), F(residual), F(residual_stride),
          F(rows), F(dim), F(rows_per), F(eps))

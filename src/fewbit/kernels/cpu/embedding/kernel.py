@@ -1,6 +1,6 @@
 """embedding: rows of a packed weight decoded exactly, so that a tied embedding reads the head's own tiles."""
 
-from fewbit.registry.declare import GROUP32, PLAIN, TWO_LEVEL, family
+from fewbit.registry.declare import GROUP32, PARTS, PLAIN, TWO_LEVEL, family
 from fewbit.spec.cell import Constraint
 
 F32 = {"isas": ("scalar",), "activation": "f32", "exactness": "bitwise", "result_class": "embedding_f32"}
@@ -12,5 +12,8 @@ ROWS = (
     ),
     *family(
         "embedding", schemes=TWO_LEVEL, layout="n32k256", constraints=(Constraint("k", multiple=256),), **F32
+    ),
+    *family(
+        "embedding", schemes=PARTS, layout="n32parts", constraints=(Constraint("k", multiple=32),), **F32
     ),
 )

@@ -17,8 +17,9 @@ enum ScaleKind : int32_t { kScaleF16, kScaleBf16, kScaleF32, kScaleE8m0, kScaleE
 enum ExtraKind : int32_t { kNoExtra, kZeroPoint, kOffset };
 
 struct Form {
-  int32_t groups;       // of a row
-  int32_t group_shift;  // a scale serves 2^group_shift sub-blocks of 32 k; schemes of 16 k: two scales a sub-block, and 0 here
+  int32_t groups;  // of a row
+  int32_t
+      group_shift;  // a scale serves 2^group_shift sub-blocks of 32 k; schemes of 16 k: two scales a sub-block, and 0 here
   int32_t scale_kind, extra_kind;
   int32_t center;     // subtracted from stored integers
   int32_t has_super;  // 1: supers are there
@@ -38,7 +39,9 @@ struct PanelParts {
 
   FB_INLINE PanelParts(const Form& form, int64_t code_bytes) {
     const int64_t lanes = int64_t{form.groups} * kPanel;
-    const int64_t extra = form.extra_kind == kNoExtra ? 0 : form.extra_kind == kZeroPoint ? 1 : scale_bytes(form.scale_kind);
+    const int64_t extra = form.extra_kind == kNoExtra     ? 0
+                          : form.extra_kind == kZeroPoint ? 1
+                                                          : scale_bytes(form.scale_kind);
     scales = code_bytes;
     extras = scales + aligned64(lanes * scale_bytes(form.scale_kind));
     supers = extras + aligned64(lanes * extra);
@@ -68,14 +71,18 @@ FB_INLINE f32x16 e4m3_over_256(i32x16 byte1) {
 // 16 values of a scale or offset part.
 FB_INLINE f32x16 load_part(int32_t kind, const uint8_t* p) {
   switch (kind) {
-    case kScaleF16: return load_f16(p);
-    case kScaleBf16: return load_bf16(p);
-    case kScaleF32: return f32x16::load(reinterpret_cast<const float*>(p));
+    case kScaleF16:
+      return load_f16(p);
+    case kScaleBf16:
+      return load_bf16(p);
+    case kScaleF32:
+      return f32x16::load(reinterpret_cast<const float*>(p));
     case kScaleE8m0: {  // 2^(x - 127); the smallest is a subnormal
       const i32x16 x = i32x16::load_u8(p);
       return as_f32(select(less(x, i32x16::broadcast(1)), i32x16::broadcast(0x00400000), shift_left(x, 23)));
     }
-    default: return e4m3_over_256(shift_left(i32x16::load_u8(p), 8)) * f32x16::broadcast(256.0f);
+    default:
+      return e4m3_over_256(shift_left(i32x16::load_u8(p), 8)) * f32x16::broadcast(256.0f);
   }
 }
 

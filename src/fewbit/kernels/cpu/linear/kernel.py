@@ -1,6 +1,6 @@
 """linear with f32 activations, for every scheme. All its rows give the same bits, at any M, thread count and instruction set."""
 
-from fewbit.registry.declare import GROUP32, PLAIN, TWO_LEVEL, family
+from fewbit.registry.declare import GROUP32, PARTS, PLAIN, TWO_LEVEL, family
 from fewbit.spec.cell import Constraint
 
 ISAS = ("scalar", "avx2", "avx512")
@@ -22,6 +22,14 @@ ROWS = (
         schemes=TWO_LEVEL,
         layout="n32k256",
         constraints=(Constraint("k", multiple=256),),
+        **F32,
+    ),
+    *family(
+        "linear",
+        isas=ISAS,
+        schemes=PARTS,
+        layout="n32parts",
+        constraints=(Constraint("k", multiple=32),),
         **F32,
     ),
 )

@@ -26,10 +26,10 @@ struct Scheme {
   Element element;
   int bits;  // of a code or a plain float
   int bias;  // subtracted from the stored code; 0 = unsigned. 8-bit codes are stored as two's complement instead
-  int group;        // k that share a scale
-  bool offset;      // w = q * scale + offset
-  bool two_level;   // scale = super-scale (f16, per 256 k) * sub-scale (8 bits, per group)
-  bool signed_sub;  // sub-scales are i8
+  int group;           // k that share a scale
+  bool offset;         // w = q * scale + offset
+  bool two_level;      // scale = super-scale (f16, per 256 k) * sub-scale (8 bits, per group)
+  bool signed_sub;     // sub-scales are i8
   bool apart = false;  // layout n32parts: scales lie behind the panel's codes, and form.h says what they are
 
   constexpr bool plain() const { return !apart && element != Element::code; }
@@ -40,7 +40,9 @@ struct Scheme {
   constexpr int sub_bytes() const { return bits * kSubBlock * kPanel / 8; }
   constexpr int high_plane() const { return low_bits() * kSubBlock * kPanel / 8; }  // byte of a sub-block
   constexpr int scales() const { return sub_blocks() * sub_bytes(); }               // byte of a block
-  constexpr int scales_bytes() const { return plain() || apart ? 0 : two_level ? 256 / group * kPanel : 2 * kPanel; }
+  constexpr int scales_bytes() const {
+    return plain() || apart ? 0 : two_level ? 256 / group * kPanel : 2 * kPanel;
+  }
   constexpr int offsets() const { return scales() + scales_bytes(); }
   constexpr int super_scales() const { return offsets() + (offset ? scales_bytes() : 0); }
   constexpr int super_offsets() const { return super_scales() + 2 * kPanel; }
@@ -68,8 +70,10 @@ constexpr Scheme i6g16t{Element::code, 6, 32, 16, false, true, true};
 constexpr Scheme apart(Element element, int bits, int group = 32) {
   return {element, bits, 0, group, false, false, false, true};
 }
-constexpr Scheme codes2 = apart(Element::code, 2), codes3 = apart(Element::code, 3), codes4 = apart(Element::code, 4);
-constexpr Scheme codes5 = apart(Element::code, 5), codes6 = apart(Element::code, 6), codes8 = apart(Element::code, 8);
+constexpr Scheme codes2 = apart(Element::code, 2), codes3 = apart(Element::code, 3),
+                 codes4 = apart(Element::code, 4);
+constexpr Scheme codes5 = apart(Element::code, 5), codes6 = apart(Element::code, 6),
+                 codes8 = apart(Element::code, 8);
 constexpr Scheme e4m3_codes = apart(Element::e4m3, 8), e5m2_codes = apart(Element::e5m2, 8);
 constexpr Scheme table_codes = apart(Element::table, 4), table_codes16 = apart(Element::table, 4, 16);
 static_assert(codes3.block_bytes() == 384 && e4m3_codes.block_bytes() == 1024);

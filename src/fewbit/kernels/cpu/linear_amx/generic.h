@@ -49,6 +49,13 @@ void run_tiles(const void* pointer, int32_t phase, const fb_worker* worker) {
   FB_LINEAR_AMX_ROW(Exact, bf16, scheme, layout, isa) \
   FB_LINEAR_AMX_ROW(Rounded, bf16w, scheme, layout, isa)
 
+#define FB_LINEAR_AMX_PARTS_AMX(scheme, codes) FB_LINEAR_AMX_PARTS(scheme, codes, amx)
+#define FB_LINEAR_AMX_PARTS_EMULATED(scheme, codes) FB_LINEAR_AMX_PARTS(scheme, codes, amx_emulated)
+#define FB_LINEAR_AMX_PARTS(scheme, codes, isa)                                   \
+  FB_KERNEL(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(bf16w_n32parts, isa))), 2, \
+            (workspace_bytes<fb::FB_ISA::codes, false>),                          \
+            (run_tiles<fb::FB_ISA::codes, fb::FB_ISA::Rounded>))
+
 // Every scheme's rows for one instruction set.
 #define FB_LINEAR_AMX_ROWS(isa)              \
   FB_LINEAR_AMX_PLAIN(f32, n32k32, isa)      \

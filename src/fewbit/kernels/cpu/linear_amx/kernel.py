@@ -3,7 +3,7 @@ decoded, which spares the scale after each group and so pays where many rows mee
 activations serve from the same packed weight.
 """
 
-from fewbit.registry.declare import GROUP32, PLAIN, TWO_LEVEL, family
+from fewbit.registry.declare import GROUP32, PARTS, PLAIN, TWO_LEVEL, family
 from fewbit.spec.cell import M_MAX, Constraint
 from fewbit.spec.features import ISAS
 
@@ -14,6 +14,7 @@ ROUNDED = {"activation": "bf16w", "exactness": "tolerance", "result_class": "lin
 K32, K256 = (Constraint("k", multiple=32),), (Constraint("k", multiple=256),)
 G32 = {"schemes": GROUP32, "layout": "n32k32", "constraints": K32}
 G256 = {"schemes": TWO_LEVEL, "layout": "n32k256", "constraints": K256}
+APART = {"schemes": PARTS, "layout": "n32parts", "constraints": K32}
 FLOATS = {"schemes": PLAIN, "layout": "n32k32"}
 TILES = {"isas": ("amx",), "m_range": (FROM_M, M_MAX)}
 TALL = {"isas": ("amx",), "m_range": (ROUNDED_FROM_M, M_MAX), "priority": ISAS["amx"].priority + 1}
@@ -25,9 +26,11 @@ ROWS = (
     *family("linear", **G256, **TILES, **EXACT),
     *family("linear", **G32, **TALL, **ROUNDED),
     *family("linear", **G256, **TALL, **ROUNDED),
+    *family("linear", **APART, **TALL, **ROUNDED),
     *family("linear", **FLOATS, **EMULATED, **EXACT),
     *family("linear", **G32, **EMULATED, **EXACT),
     *family("linear", **G256, **EMULATED, **EXACT),
     *family("linear", **G32, **EMULATED, **ROUNDED),
     *family("linear", **G256, **EMULATED, **ROUNDED),
+    *family("linear", **APART, **EMULATED, **ROUNDED),
 )

@@ -46,7 +46,8 @@ struct PlainTiles {
   static constexpr int kParts = S.element == Element::f32 ? 3 : S.element == Element::f16 ? 2 : 1;
   static constexpr bool kDecodes = S.element != Element::bf16;
 
-  static FB_INLINE void decode(const fb_linear_args& args, const uint8_t* packed, int64_t step, uint8_t* slot) {
+  static FB_INLINE void decode(const fb_linear_args& args, const uint8_t* packed, int64_t step,
+                               uint8_t* slot) {
     each_pair<S>(args, packed, step, [&](f32x16 even, f32x16 odd, int row, int half) FB_INLINE_LAMBDA {
       for (int part = 0; part < kParts; ++part) {
         truncated_pair(even, odd).store(slot + (part * 2 + half) * kTileBytes + row * kTileRowBytes);
@@ -61,7 +62,8 @@ struct RoundedTiles {
   static constexpr int kParts = 1;
   static constexpr bool kDecodes = true;
 
-  static FB_INLINE void decode(const fb_linear_args& args, const uint8_t* packed, int64_t step, uint8_t* slot) {
+  static FB_INLINE void decode(const fb_linear_args& args, const uint8_t* packed, int64_t step,
+                               uint8_t* slot) {
     each_pair<S>(args, packed, step, [&](f32x16 even, f32x16 odd, int row, int half) FB_INLINE_LAMBDA {
       rounded_pair(even, odd).store(slot + half * kTileBytes + row * kTileRowBytes);
     });

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/kernel_entry.h"
+#include "linear/form.h"
 #include "linear/scheme.h"
 #include "linear/share.h"
 
@@ -45,7 +46,7 @@ FB_INLINE void pack_plane(const uint8_t* codes, int from, uint32_t* words) {
 
 // One lane of one sub-block: k .. k+31 of row n0+lane.
 template <Scheme S>
-FB_INLINE void pack_codes(const PanelSource& source, int lane, int64_t k, uint8_t* sub_block) {
+FB_INLINE void pack_codes(const PanelSource& source, int lane, int64_t k, uint8_t* sub_block, int bias) {
   constexpr int kElementBytes = S.bits <= 8 ? 1 : S.bits / 8;
   alignas(8) uint8_t codes[kSubBlock * kElementBytes] = {};
   if (source.has(lane)) {
@@ -58,11 +59,13 @@ FB_INLINE void pack_codes(const PanelSource& source, int lane, int64_t k, uint8_
     return reinterpret_cast<uint32_t*>(sub_block + byte) + lane / kHalf * (bits * kHalf) + lane % kHalf;
   };
   if constexpr (S.bits >= 8) {
+    if constexpr (S.apart)
+      for (int i = 0; i < kSubBlock; ++i) codes[i] ^= static_cast<uint8_t>(bias);
     uint32_t* words = plane(0, S.bits);
     for (int r = 0; r < S.bits; ++r) memcpy(words + r * kHalf, codes + 4 * r, 4);
   } else {
     // code + bias: the bias is the code's top bit, so adding it is flipping that bit
-    for (int i = 0; i < kSubBlock; ++i) codes[i] ^= S.bias;
+    for (int i = 0; i < kSubBlock; ++i) codes[i] ^= static_cast<uint8_t>(bias);
     pack_plane<S.low_bits()>(codes, 0, plane(0, S.low_bits()));
     if constexpr (S.high_bits() > 0)
       pack_plane<S.high_bits()>(codes, S.low_bits(), plane(S.high_plane(), S.high_bits()));
@@ -88,7 +91,7 @@ void pack_panel(const PanelSource& source, uint8_t* block) {
   for (int64_t b = 0; b < S.blocks(args.k); ++b, block += S.block_bytes()) {
     for (int sub = 0; sub < S.sub_blocks(); ++sub)
       for (int lane = 0; lane < kPanel; ++lane)
-        pack_codes<S>(source, lane, b * S.block_k() + sub * kSubBlock, block + sub * S.sub_bytes());
+        pack_codes<S>(source, lane, b * S.block_k() + sub * kSubBlock, block + sub * S.sub_bytes(), S.bias);
     if constexpr (S.plain()) continue;
     if constexpr (S.two_level) {
       constexpr int kGroups = 256 / S.group;
@@ -117,7 +120,45 @@ void run_pack(const void* pointer, int32_t, const fb_worker* worker) {
     pack_panel<S>({args, p * kPanel}, args.packed + p * S.panel_bytes(args.k));
 }
 
+// [groups] bytes, halves or words of 32 rows -> [group][32 n]; what `center` is for is in form.h.
+FB_INLINE void pack_part(const PanelSource& source, const void* part, int64_t groups, int64_t bytes,
+                         uint8_t center, uint8_t* out) {
+  for (int lane = 0; lane < kPanel; ++lane) {
+    if (!source.has(lane)) continue;
+    const uint8_t* from = source.row(part, groups, lane, static_cast<int>(bytes));
+    for (int64_t g = 0; g < groups; ++g) memcpy(out + (g * kPanel + lane) * bytes, from + g * bytes, bytes);
+    if (center)
+      for (int64_t g = 0; g < groups; ++g) out[g * kPanel + lane] += center;
+  }
+}
+
+template <Scheme S>
+void run_pack_parts(const void* pointer, int32_t, const fb_worker* worker) {
+  const fb_pack_args& args = *static_cast<const fb_pack_args*>(pointer);
+  const Form& form = *static_cast<const Form*>(args.form);
+  const PanelParts parts(form, S.panel_bytes(args.k));
+  const int64_t bytes = scale_bytes(form.scale_kind);
+  const Range panels = piece(ceil_div(args.n, kPanel), worker->thread, worker->threads);
+  for (int64_t p = panels.begin; p < panels.end; ++p) {
+    const PanelSource source{args, p * kPanel};
+    uint8_t* panel = args.packed + p * parts.bytes;
+    memset(panel + parts.scales, 0, parts.bytes - parts.scales);
+    for (int64_t step = 0; step < args.k / kSubBlock; ++step)
+      for (int lane = 0; lane < kPanel; ++lane)
+        pack_codes<S>(source, lane, step * kSubBlock, panel + step * S.sub_bytes(),
+                      source.has(lane) ? form.center : 0);
+    pack_part(source, args.scale, form.groups, bytes, 0, panel + parts.scales);
+    if (form.extra_kind == kZeroPoint)
+      pack_part(source, args.offset, form.groups, 1, static_cast<uint8_t>(form.center), panel + parts.extras);
+    if (form.extra_kind == kOffset)
+      pack_part(source, args.offset, form.groups, bytes, 0, panel + parts.extras);
+    if (form.has_super) pack_part(source, args.super_scale, 1, 4, 0, panel + parts.supers);
+  }
+}
+
 }  // namespace fb::FB_ISA
 
+#define FB_PACK_PARTS_ROW(scheme, codes) \
+  FB_KERNEL_ISA(FB_PASTE(pack, FB_PASTE(scheme, n32parts)), 1, nullptr, run_pack_parts<fb::FB_ISA::codes>)
 #define FB_PACK_ROW(scheme, layout) \
   FB_KERNEL_ISA(FB_PASTE(pack, FB_PASTE(scheme, layout)), 1, nullptr, run_pack<fb::FB_ISA::scheme>)

@@ -1,6 +1,6 @@
 """pack: canonical parts into panels of 32 n. Portable code, since it keeps up with a disk."""
 
-from fewbit.registry.declare import GROUP32, PLAIN, TWO_LEVEL, family
+from fewbit.registry.declare import GROUP32, PARTS, PLAIN, TWO_LEVEL, family
 from fewbit.spec.cell import Constraint
 
 BYTES = {"isas": ("scalar",), "exactness": "bitwise", "result_class": "pack"}
@@ -11,4 +11,5 @@ ROWS = (
     *family(
         "pack", schemes=TWO_LEVEL, layout="n32k256", constraints=(Constraint("k", multiple=256),), **BYTES
     ),
+    *family("pack", schemes=PARTS, layout="n32parts", constraints=(Constraint("k", multiple=32),), **BYTES),
 )
