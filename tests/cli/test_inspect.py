@@ -61,7 +61,7 @@ def test_the_demo_model_on_a_better_machine(fewbit_cli: Run) -> None:
     done = fewbit_cli("inspect", "demo", "--platform", "x86_amx", "--json")
     lines = {line["kind"]: line for line in read(done)["layers"]}
     assert lines["qkv"]["decode"] == "linear_u4g32o_f32_n32k32_avx512"
-    assert lines["qkv"]["prefill"] == "linear_u4g32o_bf16_n32k32_amx"
+    assert lines["qkv"]["prefill"] == "linear_u4g32o_bf16w_n32k32_amx"
     assert lines["attention"]["prefill"] == "attention_bf16_bf16_paged32_amx"
     eight = fewbit_cli("inspect", "demo", "--platform", "x86_avx512", "--activations", "8", "--json")
     assert read(eight)["layers"][0]["decode"] == "linear_u4g32o_i8g32_n32k32_avx512_vnni"
@@ -70,7 +70,7 @@ def test_the_demo_model_on_a_better_machine(fewbit_cli: Run) -> None:
 @pytest.mark.demo
 def test_decode_kernels_are_those_of_the_concurrency(fewbit_cli: Run) -> None:
     done = fewbit_cli("inspect", "demo", "--platform", "x86_amx", "--concurrency", "64", "--json")
-    assert read(done)["layers"][0]["decode"] == "linear_u4g32o_bf16_n32k32_amx"
+    assert read(done)["layers"][0]["decode"] == "linear_u4g32o_bf16w_n32k32_amx"
 
 
 def test_a_refused_layer_ends_with_status_1_and_the_cause_last(fewbit_cli: Run, tmp_path: Path) -> None:
@@ -233,4 +233,4 @@ def test_a_tower_that_no_kernel_runs_is_said_and_refuses_nothing(fewbit_cli: Run
     done = fewbit_cli("inspect", folder, "--json", "--platform", "x86_avx2")
     assert done.returncode == 0, done.stderr
     note = next(line["note"] for line in read(done)["layers"] if line["component"] == "vision tower")
-    assert "nothing here would run it: scheme e4m3channel for linear is not supported" in note
+    assert "nothing here would run it: k 72 for linear e4m3channel is not supported" in note

@@ -27,13 +27,17 @@ def test_narrowed_by_scheme_and_platform(fewbit_cli: Run) -> None:
     entries = json.loads(
         fewbit_cli("support", "--scheme", "u4g32o", "--platform", "x86_avx2", "--json").stdout
     )
-    assert [(e["op"], e["activations"]) for e in entries] == [
-        ("linear", "auto"),
-        ("linear", "8"),
-        ("embedding", "auto"),
-        ("pack", "auto"),
+    assert [(e["op"], e["activations"], e["scale_dtype"]) for e in entries] == [
+        ("linear", "auto", "bf16"),
+        ("linear", "8", "bf16"),
+        ("linear", "auto", "f16"),
+        ("linear", "8", "f16"),
+        ("embedding", "auto", "bf16"),
+        ("embedding", "auto", "f16"),
+        ("pack", "auto", "bf16"),
+        ("pack", "auto", "f16"),
     ]
-    assert entries[0]["choice"] == {
+    assert entries[2]["choice"] == {
         "layout": "n32k32",
         "kernels": [{"m": [1, 1 << 30], "kernel": "linear_u4g32o_f32_n32k32_avx2"}],
     }
@@ -41,7 +45,8 @@ def test_narrowed_by_scheme_and_platform(fewbit_cli: Run) -> None:
 
 def test_one_cell_is_explained_row_by_row(fewbit_cli: Run) -> None:
     done = fewbit_cli("support", "--op", "linear", "--scheme", "u4g32o", "--platform", "x86_avx2", "--json")
-    (told,) = json.loads(done.stdout)
+    bf16, told = json.loads(done.stdout)
+    assert (bf16["scale_dtype"], told["scale_dtype"]) == ("bf16", "f16")
     verdicts = {row["kernel"]: row["verdict"] for row in told["rows"]}
     assert verdicts["linear_u4g32o_f32_n32k32_avx2"] == "serves every M"
     assert verdicts["linear_u4g32o_f32_n32k32_scalar"] == "lower priority"
@@ -56,7 +61,7 @@ def test_a_cell_outside_the_table_is_explained_by_its_refusal(fewbit_cli: Run) -
     (told,) = json.loads(done.stdout)
     assert told["refusals"][0]["axis"] == "scheme"
     assert told["refusals"][0]["asked"] == "i2g8 for linear"
-    assert "u4g32o" in told["refusals"][0]["offered"]
+    assert told["refusals"][0]["offered"][0].startswith("i2g") and len(told["refusals"][0]["offered"]) == 8
 
 
 def test_eight_bit_activations_of_a_scheme_without_them(fewbit_cli: Run) -> None:
@@ -82,7 +87,7 @@ def test_it_fits_the_terminal(fewbit_cli: Run, columns: str, arguments: tuple[st
     ("arguments", "error"),
     [
         (("--op", "gemm"), "unknown op 'gemm'; type one of linear, embedding, pack, "),
-        (("--scheme", "q4"), "unknown scheme 'q4'; type one of bf16, f16, f32, i4g32, "),
+        (("--scheme", "u4g32x"), "unknown scheme 'u4g32x'; did you mean u4g32z, u4g32o, u4g32c"),
         (("--platform", "x86"), "unknown platform 'x86'; type one of x86_64, x86_avx2, x86_avx512, x86_amx"),
     ],
 )

@@ -22,10 +22,10 @@ PLAIN = [
 
 
 def test_an_embedding_asks_for_its_scales_type(tmp_path: Path) -> None:
-    """Kernels read f16 scales: bf16 ones, packed as they are, would be other numbers."""
-    folder = tiny_mlx(tmp_path / "m", Settings(4, 32), overrides=dict.fromkeys(PLAIN), scale="bf16")
+    """Kernels read f16 scales: f32 ones, packed as they are, would be other numbers."""
+    folder = tiny_mlx(tmp_path / "m", Settings(4, 32), overrides=dict.fromkeys(PLAIN), scale="f32")
     selector = open_backend("cpu", detect(), 1).selector
-    with pytest.raises(RefusedError, match=r"model.embed_tokens.weight.*bf16"):
+    with pytest.raises(RefusedError, match=r"model.embed_tokens.weight.*f32"):
         prepare(open_checkpoint(folder), selector)
     folder = tiny_mlx(tmp_path / "f16", Settings(4, 32), overrides=dict.fromkeys(PLAIN), scale="f16")
     assert prepare(open_checkpoint(folder), selector).embedding.choice.layout == "n32k32"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,13 +21,23 @@ TOKENS = {0: list(range(20))}
 
 
 @pytest.mark.parametrize(
-    "settings", [Settings(4, 32, True, True), Settings(3, -1, False), Settings(8, 64, False)], ids=str
+    ("settings", "backend_name"),
+    [
+        (Settings(4, 32, True, True), "reference"),
+        *(
+            (settings, name)
+            for settings in (Settings(3, -1, False), Settings(8, 64, False))
+            for name in ("reference", "cpu")
+        ),
+        (Settings(4, 64, True), "cpu"),
+    ],
+    ids=str,
 )
-def test_a_checkpoint_as_its_dequantized_self(tmp_path: Path, settings: Settings) -> None:
+def test_a_checkpoint_as_its_dequantized_self(tmp_path: Path, settings: Settings, backend_name: Any) -> None:
     """Projections of one scheme without an index are merged, those with one stay side by side: the same numbers."""
     checkpoint, backend = (
         open_checkpoint(tiny_gptq(tmp_path / "m", settings)),
-        open_backend("reference", detect()),
+        open_backend(backend_name, detect()),
     )
     held = {name: checkpoint.read(name) for name in checkpoint.tensors}
     plain = ArrayCheckpoint(checkpoint.model_type, dict(checkpoint.config), held).dequantized()
@@ -41,6 +52,6 @@ def test_a_checkpoint_as_its_dequantized_self(tmp_path: Path, settings: Settings
 
 
 def test_the_cpu_refuses_and_offers_the_reference(tmp_path: Path) -> None:
-    checkpoint = open_checkpoint(tiny_gptq(tmp_path / "m", Settings(3, -1, False)))
-    with pytest.raises(RefusedError, match=r"q_proj.weight.*u3channelz.*--allow-reference"):
+    checkpoint = open_checkpoint(tiny_gptq(tmp_path / "m", Settings(4, 32, True, True)))
+    with pytest.raises(RefusedError, match=r"q_proj.weight.*i4g32i.*--allow-reference"):
         prepare(checkpoint, open_backend("cpu", detect()).selector)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -68,7 +69,7 @@ def support(
 
         return (print_formats if as_json else show_formats)(platforms)
     asked = _narrow(scheme, op, activations)
-    if op and len({replace(cell, activation="auto", phase="any") for cell in asked}) == 1:
+    if op and len({replace(cell, activation="auto", phase="any", scale_dtype="") for cell in asked}) == 1:
         told = [
             explain(cell, one, load_rows(), read_attestation())
             for one in platforms
@@ -97,8 +98,10 @@ def _narrow(scheme: str | None, op: str | None, activations: str | None) -> list
     if scheme and scheme not in {cell.scheme for cell in known}:
         if op:
             return [Cell(op, scheme)]  # not in the table: explained by its refusal
-        names = dict.fromkeys(cell.scheme for cell in known if cell.scheme)
-        raise SupportError(f"unknown scheme {scheme!r}; type one of {', '.join(names)}")
+        near = get_close_matches(scheme, dict.fromkeys(cell.scheme for cell in known), 8, cutoff=0.0)
+        raise SupportError(
+            f"unknown scheme {scheme!r}; did you mean {', '.join(near)}? `fewbit support` lists them all"
+        )
     wanted = {None: ("auto", "8"), "16": ("auto",)}.get(activations, (activations,))
     return [cell for cell in known if scheme in (None, cell.scheme) and cell.activation in wanted]
 

@@ -122,8 +122,9 @@ def choose_embedding(
     scheme = schemes[spec.weight.name]
     n, k = spec.weight.shape
     layout = head.blocks[0].choice.layout if spec.tied_to and head else ""
-    scale = scheme.scale.name if scheme.scale else ""
-    answer = selector.ask(Cell("embedding", scheme.name, scale, sizes=(("n", n), ("k", k)), layout=layout))
+    answer = selector.ask(
+        Cell("embedding", scheme.name, _scale_type(scheme), sizes=(("n", n), ("k", k)), layout=layout)
+    )
     if not isinstance(answer, Choice):
         raise RefusedError(spec.weight.name, answer)
     return EmbeddingMethod(spec, scheme, answer)

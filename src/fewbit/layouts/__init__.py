@@ -7,7 +7,6 @@ from fewbit.layouts.n32parts import layout as parts
 from fewbit.spec.layout import Layout
 from fewbit.spec.scheme import Scheme
 
-
 _BY_NAME = {name: module for module in (n32, parts) for name in module.NAMES}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from fewbit.registry.table import activation_bits
 from fewbit.spec.cell import ANY_SCHEME, M_MAX, Cell, Constraint, KernelRow, Platform
@@ -54,12 +55,13 @@ def scheme(q: Question) -> Refusals:
     if not _schemes(q.reached):
         return (Refusal("scheme", f"{q.cell.scheme} for {q.cell.op}", (), f"{q.cell.op} takes no scheme"),)
     held = {
-        "weight": "use a checkpoint with weights in one of these",
+        "weight": "use a checkpoint with weights in a scheme that has kernels",
         "cache": "the cache is held in one of these",
     }
     hint = held[OPS[q.cell.op].scheme_of]
     hint += f"; `fewbit support --op {q.cell.op}` shows where each runs"
-    return (Refusal("scheme", f"{q.cell.scheme or 'none'} for {q.cell.op}", _schemes(q.reached), hint),)
+    near = _nearest(q.cell.scheme, _schemes(q.reached))
+    return (Refusal("scheme", f"{q.cell.scheme or 'none'} for {q.cell.op}", near, hint),)
 
 
 def scale_dtype(q: Question) -> Refusals:
@@ -157,6 +159,11 @@ def describe_constraint(c: Constraint) -> str:
     if c.most < M_MAX:
         words.append(f"at most {c.most}")
     return " ".join(words) or "any"
+
+
+def _nearest(asked: str, schemes: tuple[str, ...], most: int = 8) -> tuple[str, ...]:
+    """A few of many: those whose names are most alike."""
+    return tuple(get_close_matches(asked, schemes, most, cutoff=0.0)) if len(schemes) > most else schemes
 
 
 def _schemes(rows: Iterable[KernelRow]) -> tuple[str, ...]:

@@ -50,7 +50,11 @@ def test_tiles_serve_from_their_first_m_and_attention_by_phase() -> None:
     first = decode.m_range[1] + 1
     prefill = record("x86_amx", first, "prefill")
     assert names(prefill) == ["linear_u4g32o_bf16_n32k32_amx", "attention_bf16_bf16_paged32_amx"]
-    assert prefill.m_range == (first, M_MAX)
+    tall = record("x86_amx", prefill.m_range[1] + 1, "prefill")
+    assert names(tall)[0] == "linear_u4g32o_bf16w_n32k32_amx" and tall.m_range == (
+        prefill.m_range[1] + 1,
+        M_MAX,
+    )
     assert names(record("x86_amx", first, "decode"))[1] == "attention_bf16_f32_paged32_avx512"
 
 

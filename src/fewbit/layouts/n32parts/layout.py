@@ -64,7 +64,7 @@ def _holds(scheme: Scheme) -> bool:
         return False
     table = bool(scheme.codebook) or codes.name == "e2m1"
     run = by.k if by.sharing in ("group", "block") else RUN
-    if run != 16 and run & (run - 1) or run < (16 if table else RUN):
+    if (run != 16 and run & (run - 1)) or run < (16 if table else RUN):
         return False
     if table:
         return codes.bits == 4 and not (scheme.zero_point or scheme.offset) and scheme.codebook in (None, F32)

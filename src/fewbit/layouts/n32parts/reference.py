@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fewbit.layouts.n32k32.reference import pack_codes, unpack_codes
-from fewbit.layouts.n32parts.layout import FORM_BYTES, PANEL, PanelParts, form, panel_parts
+from fewbit.layouts.n32parts.layout import FORM_BYTES, PANEL, form, panel_parts
 from fewbit.layouts.n32parts.rows import form_bytes, row_parts
 from fewbit.schemes.arrays import Array, array_dtype
 from fewbit.spec.layout import Layout

@@ -25,7 +25,7 @@ class RowParts:
 
 def row_parts(tensor: QuantTensor) -> RowParts:
     """Extras as they come: `center` is added to zero points as they are packed."""
-    scheme, (n, _), parts = tensor.scheme, tensor.shape, tensor.parts
+    (n, _), parts = tensor.shape, tensor.parts
     extra = parts.get("zero_point", parts.get("offset"))
     supers = parts.get("super_scale", parts.get("global_scale"))
     return RowParts(
