@@ -29,14 +29,20 @@ def compute_logits(oracle: Oracle, how: Any, backend: Any) -> np.ndarray:
 
 
 def fold(checkpoint: Any, weight: np.ndarray, layer: Any) -> np.ndarray:
-    """y = post(W pre(s x)) as one matrix; rotations act on runs of their own length."""
+    """All that a layer does as one matrix; rotations act on runs of their own length."""
     out = weight
     if layer.pre_rotation:
         out = _rotate(out, checkpoint.read_auxiliary(layer.pre_rotation))
+    if layer.pre_hadamard:
+        out = _hadamard(out, checkpoint.read_auxiliary(layer.pre_hadamard))
     if layer.pre_scale:
         out = out * checkpoint.read_auxiliary(layer.pre_scale).reshape(1, -1)
     if layer.post_rotation:
         out = _rotate(out.T, checkpoint.read_auxiliary(layer.post_rotation).T).T
+    if layer.post_hadamard:
+        out = _hadamard(out.T, checkpoint.read_auxiliary(layer.post_hadamard).T).T
+    if layer.post_scale:
+        out = out * checkpoint.read_auxiliary(layer.post_scale).reshape(-1, 1)
     assert not layer.low_rank, "a low-rank term is not folded yet"
     return np.ascontiguousarray(out, np.float32)
 
@@ -46,3 +52,17 @@ def _rotate(weight: np.ndarray, rotation: np.ndarray) -> np.ndarray:
     n, k = weight.shape
     runs = weight.reshape(n, -1, len(rotation)).astype(np.float64)
     return (runs @ rotation.astype(np.float64)).reshape(n, k).astype(np.float32)
+
+
+def _hadamard(weight: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """W (R (x) H) for x -> (R (x) H) x, H by sums and differences of halves."""
+    n, k = weight.shape
+    out = weight.astype(np.float64).reshape(n, len(factor), -1)
+    size = out.shape[2]
+    half = 1
+    while half < size:
+        pairs = out.reshape(n, len(factor), -1, 2, half)
+        out = np.stack([pairs[..., 0, :] + pairs[..., 1, :], pairs[..., 0, :] - pairs[..., 1, :]], axis=3)
+        out, half = out.reshape(n, len(factor), size), half * 2
+    turned = np.einsum("nqr,qp->npr", out, factor.astype(np.float64)) / np.sqrt(size)
+    return turned.reshape(n, k).astype(np.float32)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fewbit.convert.target import Beside, Described, described, extras_of
 from fewbit.formats import open_checkpoint
 from fewbit.formats.checkpoint import Checkpoint, TensorInfo
 from fewbit.formats.folder.checkpoint import FolderCheckpoint
-from fewbit.spec.layer_quant import LayerQuant
+from fewbit.spec.layer_quant import TRANSFORMS, LayerQuant
 from fewbit.spec.refusal import FewbitError
 from fewbit.spec.scheme import Scheme
 
@@ -51,10 +51,7 @@ class Source:
         layer = info.layer
         if not self.weights_only:
             return layer
-        return LayerQuant(
-            pre_scale=layer.pre_scale, pre_rotation=layer.pre_rotation, post_rotation=layer.post_rotation,
-            low_rank=layer.low_rank,
-        )  # fmt: skip
+        return replace(layer, input_quant=None, quant_bias="")
 
     def describe(self, info: TensorInfo, scheme: Scheme) -> Described:
         n, k = info.shape
@@ -66,7 +63,7 @@ class Source:
         for role in _IN_INPUTS:
             if name := getattr(layer.input_quant, role, ""):
                 yield role, name
-        for role in ("pre_scale", "pre_rotation", "post_rotation", "quant_bias"):
+        for role in (*TRANSFORMS, "quant_bias"):
             if name := getattr(layer, role):
                 yield role, name
 

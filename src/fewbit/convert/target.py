@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from fewbit.formats.folder.writer import DiskArray
 from fewbit.schemes.arrays import Array
-from fewbit.spec.layer_quant import NO_LAYER_QUANT, LayerQuant
+from fewbit.spec.layer_quant import NO_LAYER_QUANT, TRANSFORMS, LayerQuant
 from fewbit.spec.scheme import QuantTensor, Scheme
 
 STATIC = "static"
@@ -129,15 +129,15 @@ def described(layer: LayerQuant) -> LayerQuant:
             global_scale=mark(inputs.global_scale),
         )
     return LayerQuant(
-        inputs, mark(layer.pre_scale), mark(layer.pre_rotation), mark(layer.post_rotation), mark(layer.quant_bias),
-        (STATIC, STATIC) if layer.low_rank else None,
+        inputs, quant_bias=mark(layer.quant_bias), **{field: mark(getattr(layer, field)) for field in TRANSFORMS},
+        low_rank=(STATIC, STATIC) if layer.low_rank else None,
     )  # fmt: skip
 
 
 def extras_of(layer: LayerQuant) -> list[str]:
     """What the layer does beside multiplying, in words."""
     found = [f"inputs quantized as {layer.input_quant}"] if layer.input_quant is not None else []
-    fields = ("pre_scale", "pre_rotation", "post_rotation", "quant_bias", "low_rank")
+    fields = (*TRANSFORMS, "quant_bias", "low_rank")
     return found + [field for field in fields if getattr(layer, field)]
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from fewbit.spec.dtype import DType
 from fewbit.spec.granularity import Granularity
 
+TRANSFORMS = ("pre_scale", "pre_hadamard", "pre_rotation", "post_rotation", "post_hadamard", "post_scale")
+"""Fields of LayerQuant that name one tensor each, in the order in which they act: nothing is right without them."""
+
 
 @dataclass(frozen=True, slots=True)
 class InputQuant:
@@ -36,11 +39,15 @@ class InputQuant:
 class LayerQuant:
     """Names of auxiliary tensors, by what the layer does with them; "" = nothing of the kind.
 
-    y = post_rotation( W (pre_rotation( pre_scale * x )) ) + bias + low_rank[1] (low_rank[0] x)
+    y = post_scale * post_hadamard( post_rotation( W pre_rotation( pre_hadamard( pre_scale * x ) ) ) ) + bias
+        + low_rank[1] (low_rank[0] x)
 
     input_quant     leaving activations in 16 bits is more exact and always right, so a method need not follow it
     pre_scale       f [K]: multiplies activations (AWQ, SmoothQuant)
     pre_rotation    f [b, b]: multiplies each run of b activations (Hadamard); post_rotation the same on outputs
+    pre_hadamard    f [q, q] R: all activations become (R (x) H) x, H Sylvester's Hadamard matrix of order K / q over its
+                    root; post_hadamard the same on outputs (QuIP#)
+    post_scale      f [N]: multiplies outputs, before the bias
     quant_bias      i32 [N]: correction that only a kernel with static input quantization adds
     low_rank        two matrices [r, K], [N, r]
     """
@@ -49,12 +56,15 @@ class LayerQuant:
     pre_scale: str = ""
     pre_rotation: str = ""
     post_rotation: str = ""
+    pre_hadamard: str = ""
+    post_hadamard: str = ""
+    post_scale: str = ""
     quant_bias: str = ""
     low_rank: tuple[str, str] | None = None
 
     def demands(self) -> Iterator[tuple[str, str]]:
         """(field, tensor) of all that changes the layer's result even with 16-bit activations: applied or refused."""
-        for field in ("pre_scale", "pre_rotation", "post_rotation"):
+        for field in TRANSFORMS:
             if name := getattr(self, field):
                 yield field, name
         if self.low_rank:
@@ -73,8 +83,8 @@ class LayerQuant:
             names = of(inputs.scale), of(inputs.zero_point), of(inputs.global_scale)
             inputs = replace(inputs, scale=names[0], zero_point=names[1], global_scale=names[2])
         return LayerQuant(
-            inputs, of(self.pre_scale), of(self.pre_rotation), of(self.post_rotation), of(self.quant_bias),
-            (of(self.low_rank[0]), of(self.low_rank[1])) if self.low_rank else None,
+            inputs, quant_bias=of(self.quant_bias), **{field: of(getattr(self, field)) for field in TRANSFORMS},
+            low_rank=(of(self.low_rank[0]), of(self.low_rank[1])) if self.low_rank else None,
         )  # fmt: skip
 
 
