@@ -84,7 +84,7 @@ class FolderCheckpoint:
 
 
 def _describe(resolved: Resolved, names: Names) -> TensorInfo:
-    tensors = [t for part in resolved.parts.values() for t in part.tensors]
+    tensors = list({(t.name, t.index): t for part in resolved.parts.values() for t in part.tensors}.values())
     first = tensors[0]
     return TensorInfo(
         resolved.name, first.name, resolved.shape, resolved.scheme, sum(t.bytes for t in tensors), first.file.path,
