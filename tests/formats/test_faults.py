@@ -15,6 +15,7 @@ from fewbit.formats import open_checkpoint
 from fewbit.formats.gptq.config import Settings
 from fewbit.loader.report import check_headers
 from fewbit.models import FAMILIES, family
+from fewbit.schemes.lattice.scheme import E8P12RVQ3B, E8P12RVQ4B
 from fewbit.spec.dtype import E2M1, E4M3, E8M0, F32, I4
 from fewbit.spec.granularity import CHANNEL, block, group
 from fewbit.spec.refusal import CheckpointError
@@ -26,6 +27,7 @@ from tests.formats.gptq.fixture import tiny_gptq
 from tests.formats.modelopt.fixture import tiny_modelopt
 from tests.formats.plain.fixture import tiny_folder
 from tests.formats.quark.fixture import tiny_quark
+from tests.formats.quip.fixture import tiny_quip
 from tests.formats.w8a8.fixture import tiny_w8a8
 from tests.fuzz.targets import WRITERS
 
@@ -43,6 +45,8 @@ FOLDERS: dict[str, Callable[..., Path]] = WRITERS | {
     "compressed-tensors, MXFP4": partial(tiny_compressed, scheme=MXFP4),
     "modelopt, FP8": partial(tiny_modelopt, scheme=Scheme(E4M3, CHANNEL, F32)),
     "quark, MXFP4": partial(tiny_quark, scheme=MXFP4),
+    "quip, 3 bits": partial(tiny_quip, scheme=E8P12RVQ3B),
+    "quip, in order": partial(tiny_quip, scheme=E8P12RVQ4B, in_order=True),
     "w8a8, blocks": partial(tiny_w8a8, method="blockwise_int8"),
 }
 
@@ -69,6 +73,8 @@ SOUND: list[tuple[str, str, str, str]] = [
     ("stacked", "an extra tensor", "model.norm.down_proj_weight_scale_2", UNSERVED),
     *((form, kind, "/producer", WRITTEN_BY) for form in ("modelopt", "modelopt, FP8", "stacked") for kind in ("an unknown key", "an unknown algorithm")),
     *((form, "an unknown algorithm", "quantization_config/version='mystery'", WRITTEN_BY) for form in ("quark", "quark, MXFP4")),
+    ("quip, in order", "a missing tensor", "down_proj.weight", "a placeholder that says the type"),
+    ("quip, in order", "a scale that is not finite", "down_proj.weight", "a placeholder that says the type"),
     ("qqq", "an absent key", "/bits", "the format has no other"),
     ("compressed-tensors, bytes", "an absent key", "num_bits", "8 is the format's default, and these codes lie in bytes"),
     ("compressed-tensors, FP8", "an absent key", "num_bits", "8 is the format's default"),

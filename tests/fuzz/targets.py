@@ -42,6 +42,7 @@ from tests.formats.plain.fixture import tiny_folder
 from tests.formats.qoq.fixture import tiny_qoq
 from tests.formats.qqq.fixture import SIZES, tiny_qqq
 from tests.formats.quark.fixture import tiny_quark
+from tests.formats.quip.fixture import tiny_quip
 from tests.formats.torchao.fixture import tiny_torchao
 from tests.formats.vptq.fixture import tiny_vptq
 from tests.formats.w4afp8.fixture import tiny_w4afp8
@@ -204,6 +205,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "qqq": write_qqq,
     "aqlm": tiny_aqlm,
     "vptq": tiny_vptq,
+    "quip": tiny_quip,
     "hqq": write_hqq,
     "stacked": tiny_stacked,
 }

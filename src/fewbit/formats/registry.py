@@ -73,6 +73,10 @@ FORMATS: dict[str, FormatInfo] = {
     "aqlm": FormatInfo(
         "fewbit.formats.aqlm", "AQLM: additive codebooks of up to 16 bits for runs and tiles of weights"
     ),
+    "quip": FormatInfo(
+        "fewbit.formats.quip",
+        "QuIP# and QuIP-for-all: codes of the lattice E8 in a rotated basis, 2 to 4 bits",
+    ),
     "qqq": FormatInfo(
         "fewbit.formats.qqq", "QQQ of GPTQModel: 4-bit codes for 8-bit activations, groups of 128"
     ),

@@ -14,6 +14,7 @@ FAMILIES: dict[str, str] = {
         for name in ("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s")
     },
     **dict.fromkeys(("aqlm", "vptq"), "fewbit.schemes.vector.reference"),
+    **dict.fromkeys(("e8p12", "e8p12rvq3b", "e8p12rvq4b"), "fewbit.schemes.lattice.reference"),
 }
 """Scheme.family to module. A family with sizes is named by what stands before the first "_": aqlm_2x8g8 is of aqlm."""
 

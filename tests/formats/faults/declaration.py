@@ -10,10 +10,10 @@ from typing import Any
 from tests.formats.edits import Edit
 from tests.formats.faults.place import MODULE, PLACE, Fault, Places
 
-CONFIGS = ("quantization_config", "quantization", "compression_config")
+CONFIGS = ("quantization_config", "quantization", "compression_config", "quip_params")
 BITS = ("bits", "num_bits", "w_bit", "nbits", "nbits_per_codebook")
 ALGORITHMS = ("quant_method", "quant_algo", "checkpoint_format", "format", "version", "packing_format", "bnb_4bit_quant_type",
-              "dtype", "mode", "fmt", "type", "strategy", "qscheme", "data_type", "pack_method")  # fmt: skip
+              "dtype", "mode", "fmt", "type", "strategy", "qscheme", "data_type", "pack_method", "codebook")  # fmt: skip
 
 
 def declarations(folder: Path) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:

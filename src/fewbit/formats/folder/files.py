@@ -14,7 +14,7 @@ from fewbit.formats.folder.safetensors import DiskTensor, read_header
 from fewbit.formats.strict_json import read_object
 from fewbit.spec.refusal import CheckpointError
 
-CONFIG_KEYS = ("quantization_config", "compression_config", "quantization")
+CONFIG_KEYS = ("quantization_config", "compression_config", "quantization", "quip_params")
 SIDE_FILES = ("hf_quant_config.json", "quantize_config.json", "quant_config.json", "quantization_config.json")
 DESCRIPTION = "quant_model_description"  # .json, or with the kind of quantization before it
 
