@@ -91,16 +91,18 @@ def check(
     job: str,
     how: str | Close = "exact",
     zero_signs: bool = True,
+    plain: bool = False,
     canonical: Callable[[Any, dict[str, np.ndarray]], dict[str, np.ndarray]] = as_they_are,
 ) -> None:
     """fewbit takes the same modules for quantized as the tool does, and reads the same weights out of them.
 
-    `zero_signs` False: the tool's zeros have other signs, since its table of codes has. `canonical` gives the
+    `zero_signs` False: the tool's zeros have other signs, since its table of codes has. `plain`: nothing is
+    quantized, and every tensor is compared. `canonical` gives the
     tool's weights their canonical names and order of rows.
     """
     checkpoint = answers.checkpoint(job)
     theirs = canonical(checkpoint, answers.weights(job))
-    quantized = {name for name, info in checkpoint.tensors.items() if not info.scheme.is_plain}
+    quantized = {name for name, info in checkpoint.tensors.items() if info.scheme.is_plain == plain}
     assert quantized == theirs.keys()
     for name, expected in theirs.items():
         ours = rounded(dequantize(checkpoint.read(name)), how)
