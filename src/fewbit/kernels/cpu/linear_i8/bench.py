@@ -99,7 +99,11 @@ def main() -> None:
     rows = [
         r
         for r in load_rows()
-        if r.op == "linear" and r.requires and r.requires <= features and r.name in compiled
+        if r.op == "linear"
+        and r.layout != "n32parts"
+        and r.requires
+        and r.requires <= features
+        and r.name in compiled
     ]
     rows = [r for r in rows if re.search(options.only, r.name)]
     pool = Pool(options.threads)
