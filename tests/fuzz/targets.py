@@ -134,6 +134,11 @@ def write_qqq(folder: Path, **changes: int) -> Path:
     return tiny_qqq(folder, **{**changes, **SIZES})
 
 
+def write_quip(folder: Path, **changes: int) -> Path:
+    """Its tiles are of 16 rows and 64 columns."""
+    return tiny_quip(folder, **{**changes, "hidden_size": 64, "intermediate_size": 128, "head_dim": 16})
+
+
 def write_modelslim(folder: Path, **changes: int) -> Path:
     return tiny_modelslim(folder, "W8A8", **changes)
 
@@ -205,7 +210,7 @@ WRITERS: dict[str, Callable[..., Path]] = {
     "qqq": write_qqq,
     "aqlm": tiny_aqlm,
     "vptq": tiny_vptq,
-    "quip": tiny_quip,
+    "quip": write_quip,
     "hqq": write_hqq,
     "stacked": tiny_stacked,
 }
