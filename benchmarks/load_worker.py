@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.load_cases import CHECKED, CHECKED_ROWS
+from fewbit import layouts
 from fewbit.formats import open_checkpoint
 from fewbit.formats.checkpoint import Checkpoint
 from fewbit.kernels import storage
@@ -24,6 +25,8 @@ from fewbit.kernels.cpu import library
 from fewbit.layers.method import Block
 from fewbit.layers.spec import TensorSpec
 from fewbit.layouts.n32k32.reference import unpack
+from fewbit.layouts.n32parts import layout as n32parts
+from fewbit.layouts.n32parts import reference as n32parts_reference
 from fewbit.loader import LoadedModel, load_model, prepare
 from fewbit.loader.pieces import cut
 from fewbit.loader.workers import each_done
@@ -89,7 +92,11 @@ def packed_rows(loaded: LoadedModel) -> QuantTensor:
     linear = loaded.parameters.linears[CHECKED.removesuffix(".weight")]
     weight = linear.blocks[0].weight
     whole = storage.view(weight.data)
-    return unpack(whole[: whole.size * CHECKED_ROWS // weight.n], weight.layout, CHECKED_ROWS, weight.k)
+    layout, n, k = weight.layout, CHECKED_ROWS, weight.k
+    rows = whole[: layouts.packed_bytes(layout, n, k)]
+    if layout.name in n32parts.NAMES:
+        return n32parts_reference.unpack(rows, layout, n, k)
+    return unpack(rows, layout, n, k)
 
 
 def measure(path: Path, threads: int, rounds: int) -> dict[str, object]:

@@ -59,7 +59,7 @@ def run(row: KernelRow | str, *, threads: int = 1, capacity: int = CAPACITY, **f
         elif base != field and isinstance(fields.get(base), np.ndarray):
             array = fields[base]
             setattr(struct, field, array.strides[0] // array.itemsize)
-        elif field not in ("workspace", "reserved") and not field.endswith("_stride"):
+        elif field not in ("workspace", "reserved", "form") and not field.endswith("_stride"):
             raise TypeError(f"{op} needs {field}")
     if kernel.contents.workspace_bytes:
         wanted = kernel.contents.workspace_bytes(ctypes.addressof(struct), capacity)

@@ -33,25 +33,31 @@ def pack(tensor: QuantTensor, layout: Layout) -> Array:
     return np.concatenate([form_bytes(layout, k, tensor.parts.get("codebook")), packed.reshape(-1)])
 
 
-def unpack(packed: Array, layout: Layout, n: int, k: int) -> dict[str, Array]:
-    """Parts by row of the unpadded n x k weight: codes, scale, and zero_point, offset, supers, codebook where there are any."""
+def unpack(packed: Array, layout: Layout, n: int, k: int) -> QuantTensor:
+    """The canonical parts of the unpadded n x k weight; what rows share is taken from the first of them."""
     it, at, scheme = form(layout, k), panel_parts(layout, k), layout.scheme
     panels = packed[FORM_BYTES:].reshape(-1, at.bytes)
     words = np.ascontiguousarray(panels[:, : at.scales]).view(np.uint32)
     codes = unpack_codes(words, scheme.codes.bits, k)[:n].astype(np.int32) - it.center
-    assert scheme.scale
-    parts = {"codes": codes.astype(array_dtype(scheme.codes))}
-    parts["scale"] = _take(panels, at.scales, it.groups, array_dtype(scheme.scale), n)
+    types = scheme.part_dtypes()
+
+    def take(start: int, role: str) -> Array:
+        rows = _take(panels, start, it.groups, array_dtype(types[role]), n)
+        by = scheme.granularity
+        return rows[0] if by.sharing == "tensor" else rows[:: by.n] if by.sharing == "block" else rows
+
+    parts = {"codes": codes.astype(array_dtype(scheme.codes)), "scale": take(at.scales, "scale")}
     if scheme.zero_point:
         stored = _take(panels, at.extras, it.groups, np.dtype(np.uint8), n).astype(np.int32) - it.center
         parts["zero_point"] = stored.astype(array_dtype(scheme.zero_point))
     if scheme.offset:
-        parts["offset"] = _take(panels, at.extras, it.groups, array_dtype(scheme.offset), n)
+        parts["offset"] = take(at.extras, "offset")
     if it.has_super:
-        parts["supers"] = _take(panels, at.supers, 1, np.dtype(np.float32), n)[:, 0]
+        supers = _take(panels, at.supers, 1, np.dtype(np.float32), n)
+        parts.update({"super_scale": supers} if scheme.super_scale else {"global_scale": supers[0]})
     if scheme.codebook:
         parts["codebook"] = packed[64:FORM_BYTES].view(np.float32).copy()
-    return parts
+    return QuantTensor(scheme, (n, k), parts)
 
 
 def _padded(part: Array) -> Array:

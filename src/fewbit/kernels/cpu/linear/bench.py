@@ -35,7 +35,10 @@ def random_weight(scheme: str, n: int, k: int) -> np.ndarray:
     blocks = -(-n // 32) * -(-k // (256 if scheme.endswith("t") else 32))
     weight = allocate(blocks * BLOCK_BYTES[scheme])
     weight[:] = np.random.default_rng(0).integers(0, 256, weight.size, np.uint8)
-    weight.view(np.uint16)[...] &= 0x2FFF
+    words = weight.view(np.uint16)
+    words &= 0x2FFF
+    if scheme in ("bf16", "f32"):  # read so, such words would be subnormals, which take an assist each
+        words[1 if scheme == "f32" else 0 :: 2 if scheme == "f32" else 1] |= 0x3000
     return weight
 
 

@@ -1,5 +1,5 @@
 // pack: canonical parts -> the packed layouts of linear/scheme.h. Portable 64-bit arithmetic: 8 codes become bits of a
-// word in about 15 operations, so that packing keeps up with any disk.
+// word in about 15 operations, in 4 with BMI2.
 #pragma once
 #include <string.h>
 
@@ -27,18 +27,28 @@ FB_INLINE uint32_t squeeze(uint64_t fields, int b) {
       (fields | fields >> (16 - b) | fields >> (32 - 2 * b) | fields >> (48 - 3 * b)) & ((1u << 4 * b) - 1));
 }
 
+// The b-bit fields `from` of 8 bytes -> 4 even ones in the low half-word, 4 odd ones 16 bits above.
+template <int b>
+FB_INLINE uint32_t pack_eight(uint64_t eight) {
+  constexpr uint64_t kMask = ((1u << b) - 1) * 0x0001000100010001ull;
+#ifdef __BMI2__
+  return static_cast<uint32_t>(__builtin_ia32_pext_di(eight, kMask) |
+                               __builtin_ia32_pext_di(eight, kMask << 8) << 16);
+#else
+  return squeeze(eight & kMask, b) | squeeze(eight >> 8 & kMask, b) << 16;
+#endif
+}
+
 // 32 codes of one n -> the word rows of a b-bit plane (bits `from` .. from+b-1 of each code), 16 lanes apart.
 template <int b>
 FB_INLINE void pack_plane(const uint8_t* codes, int from, uint32_t* words) {
   constexpr int kChunks = 4 / b;  // of 8 codes in a word
-  constexpr uint64_t kMask = ((1u << b) - 1) * 0x0001000100010001ull;
   for (int r = 0; r < b; ++r) {
     uint32_t word = 0;
     for (int c = 0; c < kChunks; ++c) {
       uint64_t eight;
       memcpy(&eight, codes + 8 * (r * kChunks + c), 8);
-      eight >>= from;
-      word |= squeeze(eight & kMask, b) << (4 * b * c) | squeeze(eight >> 8 & kMask, b) << (16 + 4 * b * c);
+      word |= pack_eight<b>(eight >> from) << (4 * b * c);
     }
     words[r * kHalf] = word;
   }
