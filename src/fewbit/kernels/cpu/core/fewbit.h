@@ -100,16 +100,17 @@ typedef struct fb_embedding_args {
 /* Canonical parts -> packed. A slice of rows that starts at a multiple of 32; every slice but a weight's last has a
  * multiple of 32 rows. Rows that pad the last panel have code 0 and scale 0. All parts row-major; g is the group. */
 typedef struct fb_pack_args {
-  const void* codes;        /* [n, k]: i8 (i*), u8 (u*), or the plain float's own 16 or 32 bits */
-  const void* scale;        /* f16 [n, k/32], or what the form says, or two-level: u8 | i8 sub-scales [n, k/g] */
-  const void* offset;       /* f16 [n, k/32], or two-level: u8 sub-offsets [n, k/g]; NULL: scheme has none */
+  const void* codes;  /* [n, k]: i8 (i*), u8 (u*), or the plain float's own 16 or 32 bits */
+  const void* scale;  /* f16 [n, k/32], or what the form says, or two-level: u8 | i8 sub-scales [n, k/g] */
+  const void* offset; /* f16 [n, k/32], or two-level: u8 sub-offsets [n, k/g]; NULL: scheme has none */
   const void* super_scale;  /* f16 [n, k/256], two-level only */
   const void* super_offset; /* f16 [n, k/256], two-level with offset only; subtracted: w = q*s - super*sub */
   uint8_t* packed;          /* first byte of the slice's first panel, 64-byte aligned */
-  const void* form;         /* layout n32parts: the 128 bytes at the weight's head (linear/form.h), else NULL; then offset is the
+  const void*
+      form; /* layout n32parts: the 128 bytes at the weight's head (linear/form.h), else NULL; then offset is the
                              * extras [n, groups] and super_scale the supers, f32 [n] */
-  int64_t codes_stride;     /* elements between rows of each part */
-  int64_t scale_stride;     /* of scale and of offset */
+  int64_t codes_stride;       /* elements between rows of each part */
+  int64_t scale_stride;       /* of scale and of offset */
   int64_t super_scale_stride; /* of super_scale and of super_offset */
   int64_t n, k;               /* rows of this slice, columns */
 } fb_pack_args;
