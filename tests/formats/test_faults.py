@@ -58,6 +58,7 @@ ONE_NUMBER = "a single number in any shape"
 UNSERVED = "no model takes it yet, and what none takes is told where one does"
 SOUND: list[tuple[str, str, str, str]] = [
     ("modelopt", "a wrong shape", "weight_scale_2 one more axis", ONE_NUMBER),
+    ("fp_quant", "a missing tensor", "backward_hadamard_matrix", "of gradients, used by no one here"),
     ("fp_quant", "a scale that is not finite", "backward_hadamard_matrix", "of gradients, used by no one here"),
     ("w4afp8", "a wrong shape", "input_scale one more axis", ONE_NUMBER),
     ("bitnet", "a wrong shape", "weight_scale one more axis", ONE_NUMBER),
