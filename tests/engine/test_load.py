@@ -19,12 +19,12 @@ SMALL = EngineConfig(context=64, max_sequences=1, kv_memory="1MiB")
 @pytest.fixture
 def gptq(tmp_path: Path) -> Path:
     return tiny_gptq(
-        tmp_path / "m", Settings(4, 32, False)
-    )  # zero points: a scheme that no cpu row reads yet
+        tmp_path / "m", Settings(4, 32, True, True)
+    )  # activation order: a scheme that no cpu row reads yet
 
 
 def test_a_scheme_without_kernel_is_refused_with_the_way_out(gptq: Path) -> None:
-    with pytest.raises(RefusedError, match=r"q_proj.*u4g32z.*--allow-reference"):
+    with pytest.raises(RefusedError, match=r"q_proj.*i4g32i.*--allow-reference"):
         load(gptq, ModelConfig(), SMALL)
 
 
