@@ -64,6 +64,7 @@ $(VENV)/.test: $(VENV)/.ready requirements/test.txt
 
 $(VENV)/.test-all: $(VENV)/.test requirements/test-all.txt
 	@$(PIP) install --no-deps -r requirements/test-all.txt
+	@$(RUN) tests/formats/gguf/fetch_vocabularies.py
 	@touch $@
 
 # the tools that write the formats, each in an environment of its own: their files are read, ours they read

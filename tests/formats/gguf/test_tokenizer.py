@@ -193,8 +193,9 @@ def test_a_broken_sentencepiece_vocabulary(changes: dict[str, Any], message: str
 def test_published_tokenizations(name: str) -> None:
     """llama.cpp's vocabularies and the ids that the models' own tokenizers gave; fetch_vocabularies.py brings them."""
     path = VOCABULARIES / f"ggml-vocab-{name}.gguf"
-    if not path.exists():
-        pytest.skip("run `python tests/formats/gguf/fetch_vocabularies.py` first")
+    assert path.exists(), (
+        "`make test-all` fetches it; else run python tests/formats/gguf/fetch_vocabularies.py"
+    )
     files = build_tokenizer(Reader(str(path), read_container(CheckedFile(path)).metadata))
     tokenizer = Tokenizer.from_str(files.json)
     texts = Path(f"{path}.inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")

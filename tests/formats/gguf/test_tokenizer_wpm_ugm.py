@@ -236,8 +236,9 @@ SENTENCEPIECE = {
 def test_a_published_unigram_vocabulary() -> None:
     """The ids are sentencepiece's own, of a model of the same pieces, scores and table of characters."""
     path = VOCABULARIES / "ggml-vocab-nomic-bert-moe.gguf"
-    if not path.exists():
-        pytest.skip("run `python tests/formats/gguf/fetch_vocabularies.py` first")
+    assert path.exists(), (
+        "`make test-all` fetches it; else run python tests/formats/gguf/fetch_vocabularies.py"
+    )
     files = build_tokenizer(Reader(str(path), read_container(CheckedFile(Path(path))).metadata))
     assert files is not None
     found = Tokenizer.from_str(files.json)
