@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fewbit.kernels.ops.gate import SILU, Gate
 from fewbit.spec.cell import KernelRow
 from tests.matrix.problem import CANARY, Problem
 
@@ -41,9 +42,12 @@ def rms_norm(row: KernelRow) -> Iterator[Problem]:
             yield Problem(case, "rms_norm", args, units, allowed=(dim + 6) * U)
 
 
+GATES = (SILU, Gate(alpha=1.702, shift=1.0, limit=7.0))  # the second is that of gpt-oss
+
+
 def swiglu(row: KernelRow) -> Iterator[Problem]:
     """exp to 2^-22, a division and two products: 16 u of the result. Below a gate of -88 exp(-gate) leaves f32 and silu may be
-    0 where it is at most 2^-121, which is 16 u of 2^-101.
+    0 where it is at most 2^-121, which is 16 u of 2^-101. A shift of `up` is one rounding more.
     """
     rng = np.random.default_rng(2)
     for dim in DIMS:
@@ -51,6 +55,7 @@ def swiglu(row: KernelRow) -> Iterator[Problem]:
             gate_up = floats(rng, m + 1, 2 * dim) * np.float32(4)
             gate_up[0, 0] = -100
             args = {"gate_up": gate_up, "y": np.full((m + 1, dim), CANARY), "rows": live(m)}
+            args |= GATES[m % 2].numbers()
             unit = np.abs(Problem("", "swiglu", args, {"y": 1.0}).expected()["y"]) + 2.0**-100
             yield Problem(f"m={m} dim={dim}", "swiglu", args, {"y": unit}, allowed=16 * U)
 

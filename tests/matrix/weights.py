@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fewbit.kernels.ops.gate import SILU, Gate
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.reference import dequantize
 from fewbit.schemes.tolerance import linear_tolerance
@@ -101,12 +102,41 @@ def linear(row: KernelRow) -> Iterator[Problem]:
                 "y": y,
                 "rows": np.array([m], np.int32),
                 "accumulate": m % 2,
+                "fold": 1,
+                **SILU.numbers(),
             }
             unit = np.full((m + 1, n), 1e-30)
             unit[:m] += linear_tolerance(x[:m], dense, row.activation).worst
             # the bound doubles for the reference's own roundings; bias and residual add two more, of the sum's size
             unit[:m] = 2 * unit[:m] + 2.0**-22 * (np.abs(x[:m] @ dense.T) + abs(CANARY) + 4)
             yield Problem(f"m={m} n={n} k={k}", "linear", args, {"y": unit}, allowed=1.0)
+    yield from _folded(row, counts, rng)
+
+
+def _folded(row: KernelRow, counts: list[int], rng: np.random.Generator) -> Iterator[Problem]:
+    """Gates and ups in one weight. With eg and eu the errors of a gate g and an up u, and |silu'| <= 1.1,
+    |silu(g + eg) (u + eu) - silu(g) u| <= 1.1 eg (|u| + eu) + |silu(g)| eu, and 16 u of the result for the gate's own arithmetic.
+    """
+    k = shapes(row)[1][1] if row.layout != "n32parts" else shapes(row)[-1][1]
+    for n, form, bias in (
+        (2 * PANEL, SILU, None),
+        (6 * PANEL, Gate(1.5, 1.0, 2.0), rng.standard_normal(6 * PANEL)),
+    ):
+        weight = random_weight(row, n, k, rng)
+        dense = dequantize(weight)
+        for m in (counts[0], counts[-1]):
+            x = rng.standard_normal((m + 1, k)).astype(np.float32)
+            args = {"x": x, "weight": weight, "bias": None if bias is None else bias.astype(np.float32)}
+            args |= {"y": np.full((m + 1, n // 2), CANARY), "rows": np.array([m], np.int32), "accumulate": 0}
+            args |= {"fold": 2, **form.numbers()}
+            exact = x[:m] @ dense.T + (0 if bias is None else bias)
+            off = 2 * linear_tolerance(x[:m], dense, row.activation).worst + 2.0**-22 * np.abs(exact)
+            (gate, up), (off_gate, off_up) = np.split(exact, 2, axis=1), np.split(off, 2, axis=1)
+            size = np.abs(up) + form.shift
+            unit = np.full((m + 1, n // 2), 1e-30)
+            unit[:m] += 1.1 * form.alpha * off_gate * (size + off_up) + np.abs(gate) * off_up
+            unit[:m] += 2.0**-20 * np.abs(gate) * size
+            yield Problem(f"folded m={m} n={n} k={k}", "linear", args, {"y": unit}, allowed=1.0)
 
 
 def embedding(row: KernelRow) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fewbit.kernels.ops.gate import Gate
 from fewbit.kernels.ops.recorder import Ops
 from fewbit.spec.buffer import Buffer
 from fewbit.spec.cell import Choice
@@ -17,6 +18,9 @@ class LinearBlock:
     choice: Choice
 
 
+PANEL = 32  # rows of a packed panel, which a fold cannot cut
+
+
 @dataclass(frozen=True, slots=True)
 class Linear:
     blocks: tuple[LinearBlock, ...]
@@ -24,6 +28,16 @@ class Linear:
     @property
     def n(self) -> int:
         return sum(block.weight.n for block in self.blocks)
+
+    @property
+    def folds(self) -> bool:
+        """Whether a gate can be computed where the sums are: gate and up rows in one matrix, parted between two panels."""
+        return len(self.blocks) == 1 and self.n % (2 * PANEL) == 0
+
+    def record_gated(self, ops: Ops, x: Buffer, y: Buffer, rows: Buffer, gate: Gate) -> None:
+        """y[..., n/2] = gate of the first and the second half of the rows; for a linear that `folds`."""
+        (block,) = self.blocks
+        ops.linear(block.choice, x.as_rows(), block.weight, y.as_rows(), rows, bias=block.bias, gate=gate)
 
     def record(self, ops: Ops, x: Buffer, y: Buffer, rows: Buffer, *, accumulate: bool = False) -> None:
         """y[..., columns of each block] (+)= x W^T + bias, over any leading axes. Blocks are independent, so no barrier parts

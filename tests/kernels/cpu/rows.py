@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fewbit.kernels.cpu import abi, library
+from fewbit.kernels.ops.gate import SILU
 from fewbit.registry.table import load_rows
 from fewbit.spec.cell import KernelRow
 
@@ -40,7 +41,7 @@ def pool(threads: int) -> int:
 
 
 def run(row: KernelRow | str, *, threads: int = 1, capacity: int = CAPACITY, **fields: Any) -> None:
-    """Calls the row, with a workspace for `capacity` rows. Arrays become pointers and strides (of axis 0, unless given), `rows` and `seqs` may be numbers."""
+    """Calls the row, with a workspace for `capacity` rows; the gate is silu, where none is given. Arrays become pointers and strides (of axis 0, unless given), `rows` and `seqs` may be numbers."""
     name = row if isinstance(row, str) else row.name
     op = next(r.op for r in load_rows() if r.name == name)
     lib = library.load()
@@ -48,6 +49,7 @@ def run(row: KernelRow | str, *, threads: int = 1, capacity: int = CAPACITY, **f
     assert kernel, f"{name} is not compiled into the library"
     struct = abi.STRUCTS[op]()
     alive = []
+    fields = {"fold": 1, **SILU.numbers()} | fields
     for field, *_ in struct._fields_:
         base = field.removesuffix("_stride")
         if field in ("rows", "seqs"):

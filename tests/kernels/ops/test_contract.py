@@ -8,6 +8,7 @@ import pytest
 from fewbit.kernels import storage
 from fewbit.kernels.ops import CONTRACTS, REFERENCES
 from fewbit.kernels.ops.contract import ContractError, evaluate, parse
+from fewbit.kernels.ops.gate import SILU
 from fewbit.registry.select import select
 from fewbit.spec.buffer import Buffer
 from fewbit.spec.cell import Cell, Choice, Platform
@@ -20,7 +21,12 @@ def buffer(*shape: int, dtype: DType = F32) -> Buffer:
 
 
 def swiglu_args(**changes: object) -> dict[str, object]:
-    return {"gate_up": buffer(4, 12), "y": buffer(4, 6), "rows": buffer(1, dtype=I32)} | changes
+    return {
+        "gate_up": buffer(4, 12),
+        "y": buffer(4, 6),
+        "rows": buffer(1, dtype=I32),
+        **SILU.numbers(),
+    } | changes
 
 
 def test_every_op_but_pack_has_contract_and_reference() -> None:
@@ -47,7 +53,7 @@ def test_wrong_shapes_are_named(changes: dict[str, object], text: str) -> None:
 
 
 def test_unknown_argument_is_named() -> None:
-    with pytest.raises(ContractError, match="takes gate_up, y, rows; got gate_up, y, rows, bias"):
+    with pytest.raises(ContractError, match="takes gate_up, y, rows, alpha, shift, limit; got"):
         CONTRACTS["swiglu"].check(swiglu_args(bias=None))
 
 

@@ -45,8 +45,17 @@ def test_swiglu() -> None:
     gate_up, y = f32(3, 10), np.zeros((3, 5), np.float32)
     gate_up[0, 0] = -200.0  # exp overflows, silu is 0
     gate, up = torch.from_numpy(gate_up).split(5, dim=1)
-    swiglu.reference(gate_up, y, rows(3))
+    swiglu.reference(gate_up, y, rows(3), 1.0, 0.0, np.inf)
     np.testing.assert_allclose(y, torch.nn.functional.silu(gate) * up, rtol=1e-5, atol=1e-30)
+
+
+def test_a_gate_with_limits() -> None:
+    """As transformers has it for gpt-oss."""
+    gate_up, y = 6 * f32(3, 10), np.zeros((3, 5), np.float32)
+    gate, up = torch.from_numpy(gate_up).split(5, dim=1)
+    swiglu.reference(gate_up, y, rows(3), 1.702, 1.0, 7.0)
+    gate, up = gate.clamp(max=7.0), up.clamp(-7.0, 7.0)
+    np.testing.assert_allclose(y, (up + 1) * gate * torch.sigmoid(1.702 * gate), rtol=1e-5, atol=1e-30)
 
 
 def test_rope_turns_pairs_and_leaves_the_rest() -> None:

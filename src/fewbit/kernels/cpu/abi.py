@@ -32,7 +32,8 @@ class Step(Structure):
 # fmt: off
 # Fields by their C type: P pointer, L int64, I int32, F float.
 ARGS: dict[str, str] = {
-    "linear": "x:P x_stride:L weight:P bias:P y:P y_stride:L rows:P workspace:P n:L k:L accumulate:I reserved:I",
+    "linear": "x:P x_stride:L weight:P bias:P y:P y_stride:L rows:P workspace:P n:L k:L accumulate:I "
+              "fold:I alpha:F shift:F limit:F reserved:I",
     "embedding": "ids:P weight:P y:P y_stride:L rows:P n:L k:L",
     "pack": "codes:P scale:P offset:P super_scale:P super_offset:P packed:P form:P "
             "codes_stride:L scale_stride:L super_scale_stride:L n:L k:L",
@@ -40,7 +41,7 @@ ARGS: dict[str, str] = {
     "rope_angles": "positions:P inv_freq:P cos:P sin:P rows:P half_dim:L scale:F reserved:I",
     "rope": "x:P x_stride:L cos:P sin:P rows:P heads:L head_dim:L rotary_dim:L",
     "kv_store": "k:P k_stride:L v:P v_stride:L k_cache:P v_cache:P slots:P rows:P kv_heads:L head_dim:L",
-    "swiglu": "gate_up:P gate_up_stride:L y:P y_stride:L rows:P dim:L",
+    "swiglu": "gate_up:P gate_up_stride:L y:P y_stride:L rows:P dim:L alpha:F shift:F limit:F reserved:I",
     "attention": "q:P q_stride:L k_cache:P v_cache:P page_table:P page_table_stride:L seqs:P q_start:P kv_len:P "
                  "out:P out_stride:L workspace:P heads:L kv_heads:L head_dim:L max_seqs:L max_kv_len:L scale:F window:I",
     "gather_rows": "x:P x_stride:L index:P y:P y_stride:L rows:P dim:L",

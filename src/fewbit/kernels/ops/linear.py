@@ -1,7 +1,9 @@
-"""linear: y[m,n] (+)= sum_k x[m,k] * W[n,k] + bias[n]
+"""linear: y[m,n] (+)= sum_k x[m,k] * W[n,k] + bias[n]; with `fold` 2, y[m,i] = gated(that of row i, that of row n/2 + i)
 
 x and y are f32; W is packed in its layout and means what its scheme says. `accumulate` 1 adds into y, which is then the
-residual stream. Kernels may round x to their activation type (bf16, i8g32) on entry; accumulation is f32.
+residual stream. `fold` is 1, or 2 where W is n/2 rows of a gate projection above those of the up projection, n a multiple
+of 64: what ops/swiglu.py does with `alpha`, `shift` and `limit` is then done where the sums are, and y has n/2 columns.
+Kernels may round x to their activation type (bf16, i8g32) on entry; accumulation is f32.
 The reference takes W dequantized, [n, k] f32.
 """
 
@@ -10,9 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from fewbit.kernels.ops.contract import parse
+from fewbit.kernels.ops.swiglu import gated
 
 CONTRACT = parse(
-    "linear", "x:f32[rows_max,k] weight:packed[n,k] bias:f32[n]? y:f32[rows_max,n] rows:i32[1] accumulate:int"
+    "linear",
+    "x:f32[rows_max,k] weight:packed[n,k] bias:f32[n]? y:f32[rows_max,n/fold] rows:i32[1] accumulate:int fold:int "
+    "alpha:float shift:float limit:float",
 )
 
 
@@ -23,9 +28,15 @@ def reference(
     y: np.ndarray,
     rows: np.ndarray,
     accumulate: int,
+    fold: int,
+    alpha: float,
+    shift: float,
+    limit: float,
 ) -> None:
     m = int(rows[0])
     result = x[:m] @ weight.T
     if bias is not None:
         result += bias
+    if fold == 2:
+        result = gated(*np.split(result, 2, axis=1), alpha, shift, limit)
     y[:m] = y[:m] + result if accumulate else result

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fewbit.kernels.ops import CONTRACTS
+from fewbit.kernels.ops.gate import SILU, Gate
 from fewbit.kernels.ops.plan import Plan, Step
 from fewbit.kernels.selector import Selector
 from fewbit.spec.buffer import Buffer
@@ -37,9 +38,12 @@ class Ops:
         *,
         bias: Buffer | None = None,
         accumulate: bool = False,
+        gate: Gate | None = None,
         overlap: bool = False,
     ) -> None:
+        """With `gate`, y takes what the gate makes of the two halves of the weight's rows."""
         args = {"x": x, "weight": weight, "bias": bias, "y": y, "rows": rows, "accumulate": int(accumulate)}
+        args |= {"fold": 2 if gate else 1, **(gate or SILU).numbers()}
         self._record("linear", args, choice=choice, overlap=overlap)
 
     def embedding(self, ids: Buffer, weight: PackedTensor, y: Buffer, rows: Buffer) -> None:
@@ -103,8 +107,8 @@ class Ops:
         args = {"k": k, "v": v, "k_cache": k_cache, "v_cache": v_cache, "slots": slots, "rows": rows}
         self._record("kv_store", args | {"kv_heads": kv_heads, "head_dim": head_dim}, k_cache.dtype.name)
 
-    def swiglu(self, gate_up: Buffer, y: Buffer, rows: Buffer) -> None:
-        self._record("swiglu", {"gate_up": gate_up, "y": y, "rows": rows})
+    def swiglu(self, gate_up: Buffer, y: Buffer, rows: Buffer, gate: Gate) -> None:
+        self._record("swiglu", {"gate_up": gate_up, "y": y, "rows": rows, **gate.numbers()})
 
     def attention(
         self,

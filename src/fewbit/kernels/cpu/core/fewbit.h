@@ -72,18 +72,20 @@ FB_API void fb_free(void* memory);
 
 /* ---- op arguments ------------------------------------------------------------------------------------------- */
 
-/* y[m,n] (+)= x[m,:] . W[n,:] + bias[n] */
+/* y[m,n] (+)= x[m,:] . W[n,:] + bias[n]; with fold 2, y[m,i] = gated(that of row i, that of row n/2 + i), i below n/2 */
 typedef struct fb_linear_args {
   const float* x; /* [rows, k] */
   int64_t x_stride;
   const uint8_t* weight; /* packed, 64-byte aligned */
   const float* bias;     /* [n] or NULL */
-  float* y;              /* [rows, n] */
+  float* y;              /* [rows, n / fold] */
   int64_t y_stride;
   const int32_t* rows;
   void* workspace;
   int64_t n, k;
-  int32_t accumulate; /* 1 adds into y (the residual stream) */
+  int32_t accumulate;        /* 1 adds into y (the residual stream); not with fold 2 */
+  int32_t fold;              /* 1, or 2: rows are n/2 gates and their n/2 ups; n a multiple of 64 */
+  float alpha, shift, limit; /* of gated() in simd/math.h, where fold is 2 */
   int32_t reserved;
 } fb_linear_args;
 
@@ -165,7 +167,7 @@ typedef struct fb_kv_store_args {
   int64_t kv_heads, head_dim;
 } fb_kv_store_args;
 
-/* y = silu(gate) * up; gate = columns 0..dim-1, up = dim..2*dim-1 of gate_up */
+/* y = gated(gate, up) of simd/math.h; gate = columns 0..dim-1, up = dim..2*dim-1 of gate_up */
 typedef struct fb_swiglu_args {
   const float* gate_up;
   int64_t gate_up_stride;
@@ -173,6 +175,8 @@ typedef struct fb_swiglu_args {
   int64_t y_stride;
   const int32_t* rows;
   int64_t dim;
+  float alpha, shift, limit;
+  int32_t reserved;
 } fb_swiglu_args;
 
 /* Causal attention over paged keys and values; prefill chunks and decode steps of many sequences in one call.

@@ -35,7 +35,7 @@ int32_t fb_struct_layout(const char* struct_name, char* out, int32_t out_bytes) 
   STRUCT(fb_kernel, F(abi), F(phases), F(workspace_bytes), F(run))
   STRUCT(fb_step, F(kernel), F(args), F(overlap), F(reserved))
   STRUCT(fb_linear_args, F(x), F(x_stride), F(weight), F(bias), F(y), F(y_stride), F(rows), F(workspace),
-         F(n), F(k), F(accumulate), F(reserved))
+         F(n), F(k), F(accumulate), F(fold), F(alpha), F(shift), F(limit), F(reserved))
   STRUCT(fb_embedding_args, F(ids), F(weight), F(y), F(y_stride), F(rows), F(n), F(k))
   STRUCT(fb_pack_args, F(codes), F(scale), F(offset), F(super_scale), F(super_offset), F(packed), F(form),
          F(codes_stride), F(scale_stride), F(super_scale_stride), F(n), F(k))
@@ -46,7 +46,8 @@ int32_t fb_struct_layout(const char* struct_name, char* out, int32_t out_bytes) 
   STRUCT(fb_rope_args, F(x), F(x_stride), F(cos), F(sin), F(rows), F(heads), F(head_dim), F(rotary_dim))
   STRUCT(fb_kv_store_args, F(k), F(k_stride), F(v), F(v_stride), F(k_cache), F(v_cache), F(slots), F(rows),
          F(kv_heads), F(head_dim))
-  STRUCT(fb_swiglu_args, F(gate_up), F(gate_up_stride), F(y), F(y_stride), F(rows), F(dim))
+  STRUCT(fb_swiglu_args, F(gate_up), F(gate_up_stride), F(y), F(y_stride), F(rows), F(dim), F(alpha),
+         F(shift), F(limit), F(reserved))
   STRUCT(fb_attention_args, F(q), F(q_stride), F(k_cache), F(v_cache), F(page_table), F(page_table_stride),
          F(seqs), F(q_start), F(kv_len), F(out), F(out_stride), F(workspace), F(heads), F(kv_heads),
          F(head_dim), F(max_seqs), F(max_kv_len), F(scale), F(window))

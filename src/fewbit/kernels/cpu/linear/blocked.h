@@ -87,10 +87,10 @@ void blocked_panel(const fb_linear_args& args, Range rows, int64_t panel, BlockS
 }
 
 template <Scheme S>
-void blocked(const fb_linear_args& args, const Share& share, BlockScratch& scratch) {
+void blocked(const fb_linear_args& args, const Panels& panels, const Share& share, BlockScratch& scratch) {
   for (int64_t row = share.rows.begin; row < share.rows.end; row += kBlockRows)
     for (int64_t panel = share.panels.begin; panel < share.panels.end; ++panel)
-      blocked_panel<S>(args, {row, smaller(row + kBlockRows, share.rows.end)}, panel, scratch);
+      blocked_panel<S>(args, {row, smaller(row + kBlockRows, share.rows.end)}, panels.at(panel), scratch);
 }
 
 }  // namespace fb::FB_ISA

@@ -4,11 +4,12 @@
 
 namespace fb::FB_ISA {
 
-// All `rows` rows times `halves` neighbouring half panels from `half` on. Each accumulator is one chain over ascending k.
+// All `rows` rows times `halves` neighbouring half panels from `half` on, in the order of Panels; more than two begin at a gate. Each accumulator is one chain over ascending k.
 template <Scheme S, int rows, int halves>
 void fused_tile(const fb_linear_args& args, int64_t half) {
-  const int64_t bytes = panel_bytes<S>(args.weight, args.k);
-  const uint8_t* packed = panel_of<S>(args.weight, args.k, half / 2);
+  const Panels panels(args);
+  const int64_t bytes = panel_bytes<S>(args.weight, args.k) * (panels.apart ? panels.apart : 1);
+  const uint8_t* packed = panel_of<S>(args.weight, args.k, panels.at(half / 2));
   const int first_half = half % 2;
   const float* x[rows];
   f32x16 sum[rows][halves];
@@ -49,7 +50,9 @@ void fused_tile(const fb_linear_args& args, int64_t half) {
     for (int i = 0; i < rest; ++i) add_k(0, i);
   }
   unroll<rows>([&](auto m) FB_INLINE_LAMBDA {
-    unroll<halves>([&](auto h) FB_INLINE_LAMBDA { finish(args, m, (half + h) * kHalf, sum[m][h]); });
+    unroll<halves>([&](auto h) FB_INLINE_LAMBDA {
+      finish(args, m, panels.at((half + h) / 2) * kPanel + (half + h) % 2 * kHalf, sum[m][h]);
+    });
   });
 }
 

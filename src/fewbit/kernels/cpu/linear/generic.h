@@ -17,10 +17,11 @@ FB_INLINE void fused_rows(const fb_linear_args& args, int64_t count_rows, Range 
 template <Scheme S>
 void run_linear(const void* pointer, int32_t, const fb_worker* worker) {
   const fb_linear_args& args = *static_cast<const fb_linear_args*>(pointer);
-  const int64_t rows = *args.rows, panels = ceil_div(args.n, kPanel);
+  const int64_t rows = *args.rows;
+  const Panels panels(args);
   if (rows <= 0) return;
-  if (rows <= kFusedRows) return fused_rows<S>(args, rows, piece(panels, worker->thread, worker->threads));
-  blocked<S>(args, share_of(panels, rows, kTileRows, worker->thread, worker->threads),
+  if (rows <= kFusedRows) return fused_rows<S>(args, rows, panels.piece_of(worker->thread, worker->threads));
+  blocked<S>(args, panels, share_of(panels, rows, kTileRows, worker->thread, worker->threads),
              *static_cast<BlockScratch*>(worker->scratch));
 }
 

@@ -119,8 +119,8 @@ struct Gemm {
   template <class X>
   static void run(const fb_linear_args& args, const X& x, const fb_worker& worker) {
     Work& work = *static_cast<Work*>(worker.scratch);
-    const Share share =
-        share_of(ceil_div(args.n, kPanel), x.rows, 2 * kBlockRows, worker.thread, worker.threads);
+    const Panels panels(args);
+    const Share share = share_of(panels, x.rows, 2 * kBlockRows, worker.thread, worker.threads);
     const Range blocks{share.rows.begin / kBlockRows, ceil_div(share.rows.end, kBlockRows)};
     if (blocks.begin >= blocks.end || share.panels.begin >= share.panels.end) return;
     Tiles tiles;
@@ -131,7 +131,7 @@ struct Gemm {
       for (int64_t first = share.panels.begin; first < share.panels.end; first += group)
         for (int64_t step = 0; step < x.steps; step += kChunk)
           for (int64_t p = first; p < smaller(first + group, share.panels.end); ++p)
-            panel(tiles, args, x, p, piece_blocks, {step, smaller(step + kChunk, x.steps)},
+            panel(tiles, args, x, panels.at(p), piece_blocks, {step, smaller(step + kChunk, x.steps)},
                   work.sums[p - first], work);
     }
     tiles.release();

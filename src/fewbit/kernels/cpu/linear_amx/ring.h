@@ -109,8 +109,9 @@ struct Ring {
 
   static void run(const fb_linear_args& args, const Activations<S>& x, const fb_worker& worker) {
     Work& work = *static_cast<Work*>(worker.scratch);
-    const Range panels = piece(ceil_div(args.n, kPanel), worker.thread, worker.threads);
-    if (panels.begin >= panels.end) return;
+    const Panels panels(args);
+    const Range own = panels.piece_of(worker.thread, worker.threads);
+    if (own.begin >= own.end) return;
     Tiles tiles;
     for (int64_t block = 0; block < x.blocks(); block += 2) {
       const int64_t first = block * kBlockRows, left = x.rows - first;
@@ -118,7 +119,8 @@ struct Ring {
       const int rows[2] = {static_cast<int>(smaller(kBlockRows, left)),
                            static_cast<int>(smaller(kBlockRows, left - kBlockRows))};
       if (block == 0 || left < 2 * kBlockRows) tiles.configure(config(left));
-      for (int64_t p = panels.begin; p < panels.end; ++p) {
+      for (int64_t place = own.begin; place < own.end; ++place) {
+        const int64_t p = panels.at(place);
         const uint8_t* packed = args.weight + p * S.panel_bytes(args.k);
         if (pair.end - pair.begin == 2)
           panel<true>(tiles, x, packed, block, rows, work);

@@ -77,7 +77,8 @@ FB_INLINE void sweep(const fb_linear_args& args, const X& x, const fb_worker& wo
   using PathScratch = Scratch<Path>;
   static_assert(sizeof(PathScratch) <= FB_SCRATCH_BYTES);
   PathScratch& scratch = *static_cast<PathScratch*>(worker.scratch);
-  const Share share = share_of(ceil_div(args.n, kPanel), x.rows, kBlockRows, worker.thread, worker.threads);
+  const Panels panels(args);
+  const Share share = share_of(panels, x.rows, kBlockRows, worker.thread, worker.threads);
   const Range blocks{share.rows.begin / kBlockRows, ceil_div(share.rows.end, kBlockRows)};
   if (blocks.begin >= blocks.end || share.panels.begin >= share.panels.end) return;
 
@@ -93,14 +94,14 @@ FB_INLINE void sweep(const fb_linear_args& args, const X& x, const fb_worker& wo
       for (int64_t step = 0; step < x.steps; step += kChunkSteps)
         for (int64_t p = panel; p < end; ++p)
           Path::multiply(tiles,
-                         {args.weight + p * S.panel_bytes(args.k),
+                         {args.weight + panels.at(p) * S.panel_bytes(args.k),
                           x,
                           {step, smaller(step + kChunkSteps, x.steps)},
                           piece_blocks,
                           scratch.sums[p - panel]},
                          scratch);
       for (int64_t p = panel; p < end; ++p)
-        finish_panel<S>(args, p, piece_blocks, x.rows, scratch.sums[p - panel]);
+        finish_panel<S>(args, panels.at(p), piece_blocks, x.rows, scratch.sums[p - panel]);
     }
   }
   tiles.release();

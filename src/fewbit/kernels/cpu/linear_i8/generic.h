@@ -74,9 +74,11 @@ FB_INLINE void chunk(const uint8_t* packed, const Records& records, Range tiles,
 template <Scheme S>
 void multiply(const fb_linear_args& args, const Records& records, const fb_worker& worker) {
   Sums& sums = *static_cast<Sums*>(worker.scratch);
-  const Share share = share_of(ceil_div(args.n, kPanel), records.tiles(), 1, worker.thread, worker.threads);
-  for (int64_t panel = share.panels.begin; panel < share.panels.end; ++panel)
+  const Panels panels(args);
+  const Share share = share_of(panels, records.tiles(), 1, worker.thread, worker.threads);
+  for (int64_t place = share.panels.begin; place < share.panels.end; ++place)
     for (int64_t tile = share.rows.begin; tile < share.rows.end; tile += kChunkTiles) {
+      const int64_t panel = panels.at(place);
       const Range tiles{tile, smaller(tile + kChunkTiles, share.rows.end)};
       chunk<S>(args.weight + panel * S.panel_bytes(args.k), records, tiles, sums);
       const int64_t first_row = tile * records.tile_rows,
