@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fewbit.kernels.ops.gate import SILU, Gate
+from fewbit.kernels.ops.rms_norm import normalized
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.reference import dequantize
 from fewbit.schemes.tolerance import linear_tolerance
@@ -102,6 +103,8 @@ def linear(row: KernelRow) -> Iterator[Problem]:
                 "y": y,
                 "rows": np.array([m], np.int32),
                 "accumulate": m % 2,
+                "norm": None,
+                "eps": 0.0,
                 "fold": 1,
                 **SILU.numbers(),
             }
@@ -111,6 +114,30 @@ def linear(row: KernelRow) -> Iterator[Problem]:
             unit[:m] = 2 * unit[:m] + 2.0**-22 * (np.abs(x[:m] @ dense.T) + abs(CANARY) + 4)
             yield Problem(f"m={m} n={n} k={k}", "linear", args, {"y": unit}, allowed=1.0)
     yield from _folded(row, counts, rng)
+    yield from _normed(row, counts, rng)
+
+
+def _normed(row: KernelRow, counts: list[int], rng: np.random.Generator) -> Iterator[Problem]:
+    """The norm of x adds (K + 6) u of each x, as that of rms_norm does."""
+    n, k = PANEL + 1, shapes(row)[-1][1]
+    weight = random_weight(row, n, k, rng)
+    dense, norm = dequantize(weight), (1 + rng.standard_normal(k) / 4).astype(np.float32)
+    for m in [count for count in counts if count <= row.norm_rows][:: len(ROWS) // 2]:
+        x = rng.standard_normal((m + 1, k)).astype(np.float32) * 3
+        args = {
+            "x": x,
+            "weight": weight,
+            "bias": None,
+            "norm": norm,
+            "eps": 1e-5,
+            "y": np.full((m + 1, n), CANARY),
+        }
+        args |= {"rows": np.array([m], np.int32), "accumulate": 0, "fold": 1, **SILU.numbers()}
+        normed = normalized(x[:m], norm, 1e-5)
+        unit = np.full((m + 1, n), 1e-30)
+        unit[:m] += 2 * linear_tolerance(normed, dense, row.activation).worst
+        unit[:m] += (k + 16) * 2.0**-24 * (np.abs(normed) @ np.abs(dense).T)
+        yield Problem(f"normed m={m} n={n} k={k}", "linear", args, {"y": unit}, allowed=1.0)
 
 
 def _folded(row: KernelRow, counts: list[int], rng: np.random.Generator) -> Iterator[Problem]:
@@ -128,7 +155,7 @@ def _folded(row: KernelRow, counts: list[int], rng: np.random.Generator) -> Iter
             x = rng.standard_normal((m + 1, k)).astype(np.float32)
             args = {"x": x, "weight": weight, "bias": None if bias is None else bias.astype(np.float32)}
             args |= {"y": np.full((m + 1, n // 2), CANARY), "rows": np.array([m], np.int32), "accumulate": 0}
-            args |= {"fold": 2, **form.numbers()}
+            args |= {"norm": None, "eps": 0.0, "fold": 2, **form.numbers()}
             exact = x[:m] @ dense.T + (0 if bias is None else bias)
             off = 2 * linear_tolerance(x[:m], dense, row.activation).worst + 2.0**-22 * np.abs(exact)
             (gate, up), (off_gate, off_up) = np.split(exact, 2, axis=1), np.split(off, 2, axis=1)

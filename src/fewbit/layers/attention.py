@@ -37,7 +37,8 @@ class Attention:
     def record(
         self,
         ops: Ops,
-        h: Buffer,
+        norm: RmsNorm,
+        normed: Buffer,
         residual: Buffer,
         inputs: StepInputs,
         cache: Cache,
@@ -46,13 +47,13 @@ class Attention:
         qkv: Buffer,
         mixed: Buffer,
     ) -> None:
-        """`qkv` [T, qkv_width] and `mixed` [T, heads * head_dim] are working buffers."""
+        """Of norm(residual). `normed` [T, D], `qkv` [T, qkv_width] and `mixed` [T, heads * head_dim] are working buffers."""
         s, rows = self.shape, inputs.rows
         q_end, k_end = s.heads * s.head_dim, (s.heads + s.kv_heads) * s.head_dim
         q, k, v = qkv.columns(0, q_end), qkv.columns(q_end, k_end), qkv.columns(k_end, s.qkv_width)
         heads = {"kv_heads": s.kv_heads, "head_dim": s.head_dim}
 
-        self.qkv.record(ops, h, qkv, rows)
+        self.qkv.record_normed(ops, norm, residual, normed, qkv, rows)
         if self.q_norm and self.k_norm:
             self.q_norm.record_heads(ops, q, rows, s.heads, overlap=True)
             self.k_norm.record_heads(ops, k, rows, s.kv_heads)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fewbit.kernels.ops.gate import Gate
 from fewbit.kernels.ops.recorder import Ops
+from fewbit.layers.norm import RmsNorm
 from fewbit.spec.buffer import Buffer
 from fewbit.spec.cell import Choice
 from fewbit.spec.layout import PackedTensor
@@ -34,10 +35,28 @@ class Linear:
         """Whether a gate can be computed where the sums are: gate and up rows in one matrix, parted between two panels."""
         return len(self.blocks) == 1 and self.n % (2 * PANEL) == 0
 
-    def record_gated(self, ops: Ops, x: Buffer, y: Buffer, rows: Buffer, gate: Gate) -> None:
-        """y[..., n/2] = gate of the first and the second half of the rows; for a linear that `folds`."""
-        (block,) = self.blocks
-        ops.linear(block.choice, x.as_rows(), block.weight, y.as_rows(), rows, bias=block.bias, gate=gate)
+    def record_normed(
+        self,
+        ops: Ops,
+        norm: RmsNorm,
+        x: Buffer,
+        normed: Buffer,
+        y: Buffer,
+        rows: Buffer,
+        gate: Gate | None = None,
+    ) -> None:
+        """y = norm(x) W^T + bias, with the norm as the linear's prologue where its row does that, else by way of `normed`. With
+        `gate`, for a linear that `folds`, y[..., n/2] is the gate of the first and the second half of the rows."""
+        block = self.blocks[0]
+        if len(self.blocks) == 1 and ops.norms(block.choice):
+            prologue = (norm.weight, norm.eps)
+            ops.linear(block.choice, x, block.weight, y, rows, bias=block.bias, norm=prologue, gate=gate)
+            return
+        norm.record(ops, x, normed, rows)
+        if gate:
+            ops.linear(block.choice, normed, block.weight, y, rows, bias=block.bias, gate=gate)
+        else:
+            self.record(ops, normed, y, rows)
 
     def record(self, ops: Ops, x: Buffer, y: Buffer, rows: Buffer, *, accumulate: bool = False) -> None:
         """y[..., columns of each block] (+)= x W^T + bias, over any leading axes. Blocks are independent, so no barrier parts

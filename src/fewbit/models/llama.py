@@ -122,16 +122,15 @@ class Llama:
         self._embedding.record(ops, inputs.token_ids, w.residual, rows)
         ops.rope_angles(inputs.positions, self._inv_freq, w.cos, w.sin, rows, scale=self.config.rope.scale())
         for layer, cache in zip(self._layers, caches, strict=True):
-            layer.attention_norm.record(ops, w.residual, w.normed, rows)
-            layer.attention.record(ops, w.normed, w.residual, inputs, cache, w.cos, w.sin, w.qkv, w.mixed)
-            layer.mlp_norm.record(ops, w.residual, w.normed, rows)
-            layer.mlp.record(ops, w.normed, w.residual, rows, w.gate_up, w.gated)
+            layer.attention.record(
+                ops, layer.attention_norm, w.normed, w.residual, inputs, cache, w.cos, w.sin, w.qkv, w.mixed
+            )
+            layer.mlp.record(ops, layer.mlp_norm, w.normed, w.residual, rows, w.gate_up, w.gated)
 
     def record_head(self, ops: Ops, inputs: StepInputs, w: Working, gathered: Buffer, logits: Buffer) -> None:
         """`gathered` [L, hidden_size] takes the sampled rows of the residual stream, which itself stays as it is."""
         ops.gather_rows(w.residual, inputs.sample_rows, gathered, inputs.sampled)
-        self._norm.record(ops, gathered, gathered, inputs.sampled)
-        self._head.record(ops, gathered, logits, inputs.sampled)
+        self._head.record_normed(ops, self._norm, gathered, gathered, logits, inputs.sampled)
 
 
 def _layer(c: LlamaConfig, parameters: Parameters, index: int) -> Layer:

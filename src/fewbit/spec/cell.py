@@ -39,6 +39,7 @@ class KernelRow:
     result_class   rows of one class give the same bits for a row of activations at any M, thread count and ISA
     emulates       name of the row whose algorithm this one runs without its instructions ("" when none); an emulating
                    row is never selected, only tested
+    norm_rows      up to so many rows of activations, a linear row norms them itself; 0: never
     """
 
     name: str
@@ -56,6 +57,7 @@ class KernelRow:
     exactness: Literal["bitwise", "tolerance"] = "tolerance"
     result_class: str = ""
     emulates: str = ""
+    norm_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

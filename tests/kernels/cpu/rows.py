@@ -49,7 +49,7 @@ def run(row: KernelRow | str, *, threads: int = 1, capacity: int = CAPACITY, **f
     assert kernel, f"{name} is not compiled into the library"
     struct = abi.STRUCTS[op]()
     alive = []
-    fields = {"fold": 1, **SILU.numbers()} | fields
+    fields = {"norm": 0, "eps": 0, "fold": 1, **SILU.numbers()} | fields
     for field, *_ in struct._fields_:
         base = field.removesuffix("_stride")
         if field in ("rows", "seqs"):

@@ -1,6 +1,6 @@
 """linear: y[m,n] (+)= sum_k x[m,k] * W[n,k] + bias[n]; with `fold` 2, y[m,i] = gated(that of row i, that of row n/2 + i)
 
-x and y are f32; W is packed in its layout and means what its scheme says. `accumulate` 1 adds into y, which is then the
+With `norm`, x is first normed as ops/rms_norm.py does, over the whole row. x and y are f32; W is packed in its layout and means what its scheme says. `accumulate` 1 adds into y, which is then the
 residual stream. `fold` is 1, or 2 where W is n/2 rows of a gate projection above those of the up projection, n a multiple
 of 64: what ops/swiglu.py does with `alpha`, `shift` and `limit` is then done where the sums are, and y has n/2 columns.
 Kernels may round x to their activation type (bf16, i8g32) on entry; accumulation is f32.
@@ -12,12 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from fewbit.kernels.ops.contract import parse
+from fewbit.kernels.ops.rms_norm import normalized
 from fewbit.kernels.ops.swiglu import gated
 
 CONTRACT = parse(
     "linear",
-    "x:f32[rows_max,k] weight:packed[n,k] bias:f32[n]? y:f32[rows_max,n/fold] rows:i32[1] accumulate:int fold:int "
-    "alpha:float shift:float limit:float",
+    "x:f32[rows_max,k] weight:packed[n,k] bias:f32[n]? norm:f32[k]? y:f32[rows_max,n/fold] rows:i32[1] accumulate:int fold:int "
+    "alpha:float shift:float limit:float eps:float",
 )
 
 
@@ -25,6 +26,7 @@ def reference(
     x: np.ndarray,
     weight: np.ndarray,
     bias: np.ndarray | None,
+    norm: np.ndarray | None,
     y: np.ndarray,
     rows: np.ndarray,
     accumulate: int,
@@ -32,8 +34,11 @@ def reference(
     alpha: float,
     shift: float,
     limit: float,
+    eps: float,
 ) -> None:
     m = int(rows[0])
+    if norm is not None:
+        x = normalized(x[:m], norm, eps)
     result = x[:m] @ weight.T
     if bias is not None:
         result += bias

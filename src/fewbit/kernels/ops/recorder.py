@@ -37,14 +37,27 @@ class Ops:
         rows: Buffer,
         *,
         bias: Buffer | None = None,
+        norm: tuple[Buffer, float] | None = None,
         accumulate: bool = False,
         gate: Gate | None = None,
         overlap: bool = False,
     ) -> None:
-        """With `gate`, y takes what the gate makes of the two halves of the weight's rows."""
-        args = {"x": x, "weight": weight, "bias": bias, "y": y, "rows": rows, "accumulate": int(accumulate)}
+        """With `gate`, y takes what the gate makes of the two halves of the weight's rows. `norm`, weight and eps of the norm that x
+        goes through first, is for a choice that `norms`."""
+        vector, eps = norm or (None, 0.0)
+        args = {"x": x, "weight": weight, "bias": bias, "norm": vector, "eps": eps, "y": y, "rows": rows}
+        args["accumulate"] = int(accumulate)
         args |= {"fold": 2 if gate else 1, **(gate or SILU).numbers()}
         self._record("linear", args, choice=choice, overlap=overlap)
+
+    def norms(self, choice: Choice) -> bool:
+        """Whether the row chosen for a linear norms its activations itself; the plan then holds as long as that stays so."""
+        most = choice.row_for(self.m).norm_rows
+        if self.m <= most:
+            self._high = min(self._high, most)
+        elif most:
+            self._low = max(self._low, most + 1)
+        return self.m <= most
 
     def embedding(self, ids: Buffer, weight: PackedTensor, y: Buffer, rows: Buffer) -> None:
         scheme, layout = weight.layout.scheme.name, weight.layout.name

@@ -30,7 +30,11 @@ def reference(
     if residual is not None:
         residual[:m] += x[:m]
         x = residual
-    vectors = x[:m].reshape(m, rows_per, -1)
+    y[:m] = normalized(x[:m].reshape(m, rows_per, -1), weight, eps).reshape(m, -1)
+
+
+def normalized(vectors: np.ndarray, weight: np.ndarray, eps: float) -> np.ndarray:
+    """Over the last axis."""
     mean = np.mean(vectors.astype(np.float64) ** 2, axis=-1, keepdims=True)
-    scaled = vectors * (1.0 / np.sqrt(mean + np.float32(eps))).astype(np.float32)
-    y[:m] = (scaled * weight).reshape(m, -1)
+    scaled: np.ndarray = vectors * (1.0 / np.sqrt(mean + np.float32(eps))).astype(np.float32)
+    return scaled * weight

@@ -78,6 +78,7 @@ typedef struct fb_linear_args {
   int64_t x_stride;
   const uint8_t* weight; /* packed, 64-byte aligned */
   const float* bias;     /* [n] or NULL */
+  const float* norm;     /* [k] or NULL: x is rms-normed with it first, in rows that take as many rows so */
   float* y;              /* [rows, n / fold] */
   int64_t y_stride;
   const int32_t* rows;
@@ -86,7 +87,7 @@ typedef struct fb_linear_args {
   int32_t accumulate;        /* 1 adds into y (the residual stream); not with fold 2 */
   int32_t fold;              /* 1, or 2: rows are n/2 gates and their n/2 ups; n a multiple of 64 */
   float alpha, shift, limit; /* of gated() in simd/math.h, where fold is 2 */
-  int32_t reserved;
+  float eps;                 /* of the norm */
 } fb_linear_args;
 
 /* y[r,:] = W[ids[r],:], decoded exactly from the packed tiles of a linear */

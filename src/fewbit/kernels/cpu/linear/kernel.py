@@ -3,33 +3,18 @@
 from fewbit.registry.declare import GROUP32, PARTS, PLAIN, TWO_LEVEL, family
 from fewbit.spec.cell import Constraint
 
-ISAS = ("scalar", "avx2", "avx512")
 F32 = {"activation": "f32", "exactness": "bitwise", "result_class": "linear_f32"}
+NORM_ROWS = {"scalar": 1, "avx2": 5, "avx512": 4}  # kFusedRows of tile.h
+K32, K256 = (Constraint("k", multiple=32),), (Constraint("k", multiple=256),)
 
-ROWS = (
-    *family("linear", isas=ISAS, schemes=PLAIN, layout="n32k32", **F32),
-    *family(
-        "linear",
-        isas=ISAS,
-        schemes=GROUP32,
-        layout="n32k32",
-        constraints=(Constraint("k", multiple=32),),
-        **F32,
-    ),
-    *family(
-        "linear",
-        isas=ISAS,
-        schemes=TWO_LEVEL,
-        layout="n32k256",
-        constraints=(Constraint("k", multiple=256),),
-        **F32,
-    ),
-    *family(
-        "linear",
-        isas=ISAS,
-        schemes=PARTS,
-        layout="n32parts",
-        constraints=(Constraint("k", multiple=32),),
-        **F32,
-    ),
+ROWS = tuple(
+    row
+    for isa, rows in NORM_ROWS.items()
+    for held in (
+        {"schemes": PLAIN, "layout": "n32k32"},
+        {"schemes": GROUP32, "layout": "n32k32", "constraints": K32},
+        {"schemes": TWO_LEVEL, "layout": "n32k256", "constraints": K256},
+        {"schemes": PARTS, "layout": "n32parts", "constraints": K32},
+    )
+    for row in family("linear", isas=(isa,), norm_rows=rows, **held, **F32)
 )

@@ -4,6 +4,7 @@
 //   bf16 x[16][32]       a tile of 1 KiB, rows past the last one and k past K are zeros
 //   f32 sums[32/g][16]   only where offsets are added after the products: the sum of the row's rounded x over the weight's group of g
 #pragma once
+#include "norm/rms.h"
 #include "simd/bf16.h"
 #include "sweep.h"
 
@@ -26,6 +27,7 @@ struct Activations {
 
   // This thread's share of the records.
   FB_INLINE void round(const fb_linear_args& args, const fb_worker& worker) const {
+    if (args.norm) return norm_and_round(args, worker);
     const Range mine = piece(blocks() * steps, worker.thread, worker.threads);
     for (int64_t at = mine.begin; at < mine.end; ++at) {
       const int64_t block = at / steps, step = at % steps;
@@ -42,6 +44,21 @@ struct Activations {
   }
 
  private:
+  // By rows, since the norm needs all of one.
+  FB_INLINE void norm_and_round(const fb_linear_args& args, const fb_worker& worker) const {
+    float* normed = static_cast<float*>(worker.scratch);
+    const Range mine = piece(blocks() * kBlockRows, worker.thread, worker.threads);
+    for (int64_t row = mine.begin; row < mine.end; ++row) {
+      const int64_t block = row / kBlockRows;
+      const int r = static_cast<int>(row % kBlockRows);
+      if (row < rows) normalize(args.x + row * args.x_stride, args.norm, args.eps, normed, args.k);
+      for (int64_t step = 0; step < steps; ++step) {
+        const int count = static_cast<int>(row < rows ? smaller(kStep, args.k - step * kStep) : 0);
+        round_row(normed + step * kStep, count, record(block, step), r);
+      }
+    }
+  }
+
   // One row of a record: 32 values, of which `count` exist.
   static FB_INLINE void round_row(const float* x, int count, uint8_t* record, int row) {
     const f32x16 low = count >= 16 ? f32x16::load(x) : f32x16::load_partial(x, count);

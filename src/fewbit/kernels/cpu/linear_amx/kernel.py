@@ -9,8 +9,18 @@ from fewbit.spec.features import ISAS
 
 FROM_M = 5  # rows from which tiles win over avx512; measure with bench.py
 ROUNDED_FROM_M = 33  # rows from which rounded weights win over exact ones
-EXACT = {"activation": "bf16", "exactness": "tolerance", "result_class": "linear_bf16_amx"}
-ROUNDED = {"activation": "bf16w", "exactness": "tolerance", "result_class": "linear_bf16w_amx"}
+EXACT = {
+    "activation": "bf16",
+    "exactness": "tolerance",
+    "result_class": "linear_bf16_amx",
+    "norm_rows": M_MAX,
+}
+ROUNDED = {
+    "activation": "bf16w",
+    "exactness": "tolerance",
+    "result_class": "linear_bf16w_amx",
+    "norm_rows": M_MAX,
+}
 K32, K256 = (Constraint("k", multiple=32),), (Constraint("k", multiple=256),)
 G32 = {"schemes": GROUP32, "layout": "n32k32", "constraints": K32}
 G256 = {"schemes": TWO_LEVEL, "layout": "n32k256", "constraints": K256}

@@ -2,25 +2,10 @@
 // A vector is one unit of work: rows * rows_per of them are shared out over the threads.
 #pragma once
 #include "core/kernel_entry.h"
-#include "simd/f32x16.h"
+#include "rms.h"
 #include "simd/share.h"
 
 namespace fb::FB_ISA {
-
-// Sum of squares in 16 lanes (element i to lane i % 16), then the fixed tree; so it is the same on every ISA.
-inline float sum_of_squares(const float* x, int64_t dim) {
-  f32x16 sum = f32x16::zero();
-  int64_t i = 0;
-  for (; i + kLanes <= dim; i += kLanes) {
-    const f32x16 v = f32x16::load(x + i);
-    sum = fma(v, v, sum);
-  }
-  if (i < dim) {
-    const f32x16 v = f32x16::load_partial(x + i, static_cast<int>(dim - i));
-    sum = fma(v, v, sum);
-  }
-  return reduce_add(sum);
-}
 
 inline void add_into(float* residual, const float* x, int64_t dim) {
   int64_t i = 0;
@@ -29,17 +14,6 @@ inline void add_into(float* residual, const float* x, int64_t dim) {
   if (i < dim) {
     const int n = static_cast<int>(dim - i);
     (f32x16::load_partial(residual + i, n) + f32x16::load_partial(x + i, n)).store_partial(residual + i, n);
-  }
-}
-
-inline void scale_by_weight(const float* x, float inverse_rms, const float* weight, float* y, int64_t dim) {
-  const f32x16 inverse = f32x16::broadcast(inverse_rms);
-  int64_t i = 0;
-  for (; i + kLanes <= dim; i += kLanes)
-    (f32x16::load(x + i) * inverse * f32x16::load(weight + i)).store(y + i);
-  if (i < dim) {
-    const int n = static_cast<int>(dim - i);
-    (f32x16::load_partial(x + i, n) * inverse * f32x16::load_partial(weight + i, n)).store_partial(y + i, n);
   }
 }
 
@@ -54,9 +28,7 @@ inline void rms_norm(const void* pointer, int32_t, const fb_worker* worker) {
       add_into(residual, x, a.dim);
       x = residual;
     }
-    const float mean = sum_of_squares(x, a.dim) / static_cast<float>(a.dim);
-    scale_by_weight(x, 1.0f / __builtin_sqrtf(mean + a.eps), a.weight, a.y + row * a.y_stride + offset,
-                    a.dim);
+    normalize(x, a.weight, a.eps, a.y + row * a.y_stride + offset, a.dim);
   }
 }
 
