@@ -14,7 +14,7 @@ from fewbit.kernels.backend import Backend, open_backend
 from fewbit.layers.method import Block
 from fewbit.layers.spec import TensorSpec
 from fewbit.loader import LoadOptions, load_model
-from fewbit.loader.pieces import ALL_BYTES, MOST_BYTES, cut
+from fewbit.loader.pieces import ALL_BYTES, MOST_BYTES, cut, piece_bytes
 from fewbit.loader.workers import each_done
 from fewbit.platforms.x86.detect import detect
 from fewbit.schemes import SCHEMES
@@ -42,7 +42,7 @@ def block_of(heights: list[int], k: int, scheme: Scheme) -> Block:
 )  # fmt: skip
 def test_pieces_cover_each_row_once(heights: list[int], scheme: Scheme, k: int, threads: int) -> None:
     block = block_of(heights, k, scheme)
-    pieces = list(cut(block, threads))
+    pieces = list(cut(block, piece_bytes(threads, 0)))
     rows = [(tensor.name, row) for piece in pieces for tensor, a, b in piece.rows for row in range(a, b)]
     assert rows == [(f"w{i}", row) for i, n in enumerate(heights) for row in range(n)]
     at = 0
@@ -56,12 +56,17 @@ def test_pieces_cover_each_row_once(heights: list[int], scheme: Scheme, k: int, 
 
 
 def test_tensors_that_end_with_a_panel_are_not_joined_in_a_piece() -> None:
-    pieces = cut(block_of([96, 64, 40, 24], 256, SCHEMES["i4g32"]), 1)
+    pieces = cut(block_of([96, 64, 40, 24], 256, SCHEMES["i4g32"]), MOST_BYTES)
     assert [[tensor.name for tensor, _, _ in piece.rows] for piece in pieces] == [
         ["w0"],
         ["w1"],
         ["w2", "w3"],
     ]
+
+
+def test_pieces_grow_with_the_weights_and_with_fewer_threads() -> None:
+    assert piece_bytes(16, 0) == 1 << 20 and piece_bytes(16, 80 << 20) == (17 << 20) // 16
+    assert piece_bytes(2, 0) == piece_bytes(16, 8 << 30) == MOST_BYTES
 
 
 def test_the_first_error_ends_the_work() -> None:

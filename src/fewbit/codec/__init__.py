@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fewbit.address import address
 from fewbit.library_path import LibraryError, find_library
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -71,7 +72,7 @@ def unpack_bits(
     out: Array = np.empty((*lead, count), np.uint8 if sign == "none" else np.int8)
     rows = out.size // count if count else 0
     _native().fb_unpack_bits(
-        packed.ctypes.data, rows, row_bytes, bits, SIGNS[sign], bytes(order) or None, count, out.ctypes.data
+        address(packed), rows, row_bytes, bits, SIGNS[sign], bytes(order) or None, count, address(out)
     )
     return out
 
@@ -82,7 +83,7 @@ def transpose(array: Array) -> Array:
         raise ValueError(f"an array {array.dtype} {array.shape} is not transposed here")
     array = np.ascontiguousarray(array)
     out: Array = np.empty(array.shape[::-1], array.dtype)
-    _native().fb_transpose(array.ctypes.data, *array.shape, array.itemsize, out.ctypes.data)
+    _native().fb_transpose(address(array), *array.shape, array.itemsize, address(out))
     return out
 
 
@@ -101,7 +102,7 @@ def place_tiles(runs: Array, order: Array, n: int, k: int) -> Array:
         )
     runs, order = np.ascontiguousarray(runs), np.ascontiguousarray(order, np.int32)
     out: Array = np.empty((across * n, down * k), runs.dtype)
-    _native().fb_place_tiles(runs.ctypes.data, down, across, n, k, order.ctypes.data, out.ctypes.data)
+    _native().fb_place_tiles(address(runs), down, across, n, k, address(order), address(out))
     return out
 
 
@@ -118,7 +119,7 @@ def unpack_fields(words: Array, bits: int, order: tuple[int, ...] = ()) -> Array
         raise ValueError(f"fields of {bits} bits in {words.dtype} {words.shape}, order {order}")
     rows, count = words.shape
     out: Array = np.empty((rows * 32 // bits, count), np.uint8)
-    _native().fb_unpack_fields(words.ctypes.data, rows, count, bits, bytes(order) or None, out.ctypes.data)
+    _native().fb_unpack_fields(address(words), rows, count, bits, bytes(order) or None, address(out))
     return out
 
 
@@ -129,7 +130,7 @@ def copy_columns(mapped: Array, offset: int, stride: int, out: Array) -> bool:
         raise ValueError(
             f"{count} rows of {width} bytes from {offset} on lie outside the {mapped.size} of the file"
         )
-    done = _native().fb_copy_columns(mapped.ctypes.data + offset, width, stride, count, out.ctypes.data)
+    done = _native().fb_copy_columns(address(mapped) + offset, width, stride, count, address(out))
     return bool(done == count)
 
 
@@ -137,6 +138,6 @@ def unpack_blocks(kind: int, blocks: Array, parts: Mapping[str, Array]) -> None:
     """Fill contiguous `parts` from uint8 [blocks, block bytes] of a type in BLOCK_TYPES."""
     blocks = np.ascontiguousarray(blocks)
     roles = ("codes", "scale", "offset", "super_scale", "super_offset")
-    addresses = [parts[role].ctypes.data if role in parts else None for role in roles]
-    if _native().fb_unpack_blocks(kind, blocks.ctypes.data, len(blocks), *addresses):
+    addresses = [address(parts[role]) if role in parts else None for role in roles]
+    if _native().fb_unpack_blocks(kind, address(blocks), len(blocks), *addresses):
         raise ValueError(f"GGML type {kind} is not decoded here")

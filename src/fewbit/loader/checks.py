@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fewbit.formats.checkpoint import Checkpoint, TensorInfo
-from fewbit.schemes.arrays import Array, array_dtype
+from fewbit.schemes.arrays import Array, part_types
 from fewbit.spec.refusal import CheckpointError
 from fewbit.spec.scheme import QuantTensor
 
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 def check_piece(info: TensorInfo, piece: QuantTensor, rows: int) -> None:
     """Rows as the format gave them are of the resolved scheme, in every part's shape and type."""
-    expected = {role: array_dtype(element) for role, element in info.scheme.part_dtypes().items()}
+    expected = part_types(info.scheme)
     found = {role: part.dtype for role, part in piece.parts.items()}
     if piece.scheme != info.scheme or piece.shape != (rows, *info.shape[1:]) or found != expected:
         raise CheckpointError(

@@ -11,9 +11,15 @@ from fewbit.layers.spec import TensorSpec
 
 PANEL_ROWS = 32
 MOST_BYTES = 4 << 20
-ALL_BYTES = 16 << 20
-"""Of decoded codes in all threads together. With what they are decoded from, three times that is in memory, at most four."""
+ALL_BYTES, PACKED_SHARE = 16 << 20, 80
+"""Decoded codes in all threads together: these bytes, and an 80th of the packed weights. With what they are decoded from, three times
+that is in memory, at most four: 64 MiB and a 20th of the packed weights."""
 MOST_THREADS = 32  # a piece is then still a panel of 16,384 columns; and each piece costs Python a tenth of a millisecond
+
+
+def piece_bytes(threads: int, packed_bytes: int) -> int:
+    """Decoded codes of one piece, where that many threads load weights of so many bytes once packed."""
+    return min(MOST_BYTES, (ALL_BYTES + packed_bytes // PACKED_SHARE) // threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +35,11 @@ class Piece:
         return ", ".join(tensor.name for tensor, _, _ in self.rows)
 
 
-def cut(block: Block, threads: int) -> Iterator[Piece]:
-    """Pieces begin at panels, and at the ends of tensors where these are ends of panels."""
+def cut(block: Block, most_bytes: int) -> Iterator[Piece]:
+    """Pieces of at most so many bytes of codes, but a panel at least. They begin at panels, and at the ends of tensors where these are ends of panels."""
     unit = lcm(PANEL_ROWS, block.scheme.block_n)
     row_bytes = max(block.k * max(block.scheme.codes.bits, 8) // 8, 1)
-    step = max(min(MOST_BYTES, ALL_BYTES // threads) // row_bytes // unit, 1) * unit
+    step = max(most_bytes // row_bytes // unit, 1) * unit
     ends = _ends(block)
     start = 0
     while start < block.n:

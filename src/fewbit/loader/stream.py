@@ -17,7 +17,7 @@ from fewbit.layers.linear import Linear, LinearBlock
 from fewbit.layers.method import Block, EmbeddingMethod, LinearMethod
 from fewbit.layers.spec import ModelSpec, TensorSpec
 from fewbit.loader.checks import check_piece
-from fewbit.loader.pieces import MOST_THREADS, Piece, cut
+from fewbit.loader.pieces import MOST_THREADS, Piece, cut, piece_bytes
 from fewbit.loader.workers import each_done
 from fewbit.models.interface import Parameters
 from fewbit.platforms.linux.heap import keeping_freed_memory
@@ -65,10 +65,11 @@ class Stream:
     def _pack(self, blocks: Sequence[Block]) -> list[PackedTensor]:
         threads = min(self.backend.threads, MOST_THREADS)
         packers = [self._packer(block) for block in blocks]
+        most = piece_bytes(threads, sum(self._packed_bytes(block) for block in blocks))
         work = [
             (piece, packer)
             for block, packer in zip(blocks, packers, strict=True)
-            for piece in cut(block, threads)
+            for piece in cut(block, most)
         ]
         jobs = [partial(self._load, piece, packer) for piece, packer in work]
         with keeping_freed_memory():
@@ -83,6 +84,10 @@ class Stream:
 
     def _packer(self, block: Block) -> Packer:
         return self.backend.packer(self.backend.layout(block.choice.layout, block.scheme), block.n, block.k)
+
+    def _packed_bytes(self, block: Block) -> int:
+        layout = self.backend.layout(block.choice.layout, block.scheme)
+        return self.backend.packed_bytes(layout, block.n, block.k)
 
     def _load(self, piece: Piece, packer: Packer) -> None:
         """In a thread of its own: rows from disk to their place in the packed weight."""

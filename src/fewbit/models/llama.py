@@ -87,7 +87,7 @@ class Working:
     normed: Buffer
     qkv: Buffer
     mixed: Buffer  # heads after attention
-    gate_up: Buffer  # without columns where every layer folds
+    gate_up: Buffer
     gated: Buffer
     cos: Buffer
     sin: Buffer
@@ -113,8 +113,7 @@ class Llama:
         c = self.config
         half, width = c.rope.dim // 2, _attention_shape(c, 0).qkv_width
         attention = (c.hidden_size, c.hidden_size, width, c.heads * c.head_dim)
-        apart = 0 if all(layer.mlp.gate_up.folds for layer in self._layers) else 2 * c.intermediate_size
-        columns = (*attention, apart, c.intermediate_size, half, half)
+        columns = (*attention, 2 * c.intermediate_size, c.intermediate_size, half, half)
         return Working(*(backend.empty((rows, count), F32) for count in columns))
 
     def record_trunk(self, ops: Ops, inputs: StepInputs, caches: tuple[Cache, ...], w: Working) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from fewbit.spec.scheme import Scheme
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+@cache
 def array_dtype(element: DType) -> np.dtype[Any]:
     """bf16 is held as its uint16 bit pattern, floats of 8 bits or less as uint8; i4 as int8, u6 as uint8."""
     if element.name == "bf16":
@@ -25,10 +29,14 @@ def array_dtype(element: DType) -> np.dtype[Any]:
 
 def empty_parts(scheme: Scheme, n: int, k: int) -> dict[str, Array]:
     """Uninitialised canonical parts of an n x k weight."""
-    types = scheme.part_dtypes()
-    return {
-        role: np.empty(shape, array_dtype(types[role])) for role, shape in scheme.part_shapes(n, k).items()
-    }
+    types = part_types(scheme)
+    return {role: np.empty(shape, types[role]) for role, shape in scheme.part_shapes(n, k).items()}
+
+
+@cache
+def part_types(scheme: Scheme) -> Mapping[str, np.dtype[Any]]:
+    """What holds each part, by role."""
+    return MappingProxyType({role: array_dtype(element) for role, element in scheme.part_dtypes().items()})
 
 
 def widen_bf16(bits: Array) -> Array:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fewbit.address import address
 from fewbit.kernels.cpu import abi
 from fewbit.kernels.cpu.lower import find
 from fewbit.kernels.cpu.memory import allocate
@@ -34,9 +35,11 @@ class PiecePacker:
         self.layout, self.n, self.k = layout, n, k
         choice = backend.selector.choose("pack", layout.scheme.name, (("n", n), ("k", k)), layout.name)
         self.run = find(choice.row_for(1), backend.library).contents.run
-        self.packed_bytes = backend.packed_bytes
+        self.head_bytes = backend.packed_bytes(layout, 0, k)
+        self.panel_bytes = backend.packed_bytes(layout, layout.panel_n, k) - self.head_bytes
         self.memory = allocate(backend.packed_bytes(layout, n, k))
-        self.rows, self._count = 0, threading.Lock()
+        self.address = address(self.memory)
+        self.rows, self._lock, self._headed = 0, threading.Lock(), False
 
     def write(self, row: int, piece: QuantTensor) -> None:
         rows, k = piece.shape
@@ -50,29 +53,35 @@ class PiecePacker:
                 f"{piece.scheme} [{rows}, {k}] at row {row} is no part of {self.layout.scheme} [{self.n}, {self.k}]"
             )
         struct = abi.STRUCTS["pack"]()
-        struct.packed = self.memory.ctypes.data + self.packed_bytes(self.layout, row, k)
+        struct.packed = self.address + self.head_bytes + row // panel * self.panel_bytes
         struct.codes_stride, struct.n, struct.k = k, rows, k
         alive = (
             self._apart(struct, piece) if self.layout.name in n32parts.NAMES else _as_they_are(struct, piece)
         )
         self.run(ctypes.addressof(struct), 0, ctypes.byref(ALONE))
         del alive
-        with self._count:
+        with self._lock:
             self.rows += rows
 
     def _apart(self, struct: Any, piece: QuantTensor) -> Any:
-        """Every part by row. The head is written with each piece, always the same."""
-        head = form_bytes(self.layout, self.k, piece.parts.get("codebook"))
-        self.memory[: head.size] = head
+        """Every part by row."""
+        self._write_head(piece)
         parts = row_parts(piece)
-        struct.form = self.memory.ctypes.data
-        struct.codes, struct.scale = parts.codes.ctypes.data, parts.scale.ctypes.data
+        struct.form = self.address
+        struct.codes, struct.scale = address(parts.codes), address(parts.scale)
         struct.scale_stride = parts.scale.shape[1]
         if parts.extra is not None:
-            struct.offset = parts.extra.ctypes.data
+            struct.offset = address(parts.extra)
         if parts.supers is not None:
-            struct.super_scale, struct.super_scale_stride = parts.supers.ctypes.data, 1
+            struct.super_scale, struct.super_scale_stride = address(parts.supers), 1
         return parts
+
+    def _write_head(self, piece: QuantTensor) -> None:
+        """With the first piece; it is the same for all."""
+        with self._lock:
+            if not self._headed:
+                self.memory[: self.head_bytes] = form_bytes(self.layout, self.k, piece.parts.get("codebook"))
+                self._headed = True
 
     def finish(self) -> PackedTensor:
         if self.rows != self.n:
@@ -83,7 +92,7 @@ class PiecePacker:
 def _as_they_are(struct: Any, piece: QuantTensor) -> Any:
     parts = {role: np.ascontiguousarray(part) for role, part in piece.parts.items()}
     for role, part in parts.items():
-        setattr(struct, role, part.ctypes.data)
+        setattr(struct, role, address(part))
     struct.scale_stride = parts["scale"].shape[1] if "scale" in parts else 0
     struct.super_scale_stride = parts["super_scale"].shape[1] if "super_scale" in parts else 0
     return parts
