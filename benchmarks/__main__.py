@@ -1,4 +1,4 @@
-"""python -m benchmarks peers | step | load"""
+"""python -m benchmarks peers | step | ops | load"""
 
 from __future__ import annotations
 
@@ -32,7 +32,13 @@ def main() -> int:
     load.add_argument("--folder", type=Path, default=None, help="where the files are written, one at a time")
     load.add_argument("--model", default="", help="a checkpoint of one's own instead")
     load.add_argument("--threads", type=int, default=None)
-    for each in (peers, step):
+    ops = commands.add_parser("ops", help="a step's time by kernel")
+    ops.add_argument(
+        "--rows", type=int, nargs="+", default=[1, 512], help="of a step: 1 decodes, more prefill"
+    )
+    ops.add_argument("--rounds", type=int, default=5)
+    ops.add_argument("--activations", default="auto", choices=("auto", "16", "8"))
+    for each in (peers, step, ops):
         each.add_argument("--model", default="demo")
         each.add_argument("--threads", type=int, default=None)
     options = parser.parse_args()
@@ -50,6 +56,10 @@ def main() -> int:
             from benchmarks import step as measured
 
             return measured.run(model, threads, options.steps, options.batch)
+        if options.command == "ops":
+            from benchmarks import ops as measured_ops
+
+            return measured_ops.run(model, threads, options.rows, options.rounds, options.activations)
         if options.peer_python is None or not options.peer_python.is_file():
             parser.error("peers needs --peer-python, a Python that has xllamacpp; `make bench` makes one")
         from benchmarks import peers as measured_peers

@@ -50,6 +50,7 @@ class Assembly:
     engine: Engine
     channel: Channel
     clock: KernelClock
+    backend: Backend
 
     def submit(self, request_id: int, prompt: list[int], tokens: int) -> None:
         """Greedy, to the last of `tokens`."""
@@ -95,4 +96,4 @@ def assemble(path: Path, threads: int, activations: str = "auto", max_sequences:
     )
     runner.claim_thread()
     channel = Channel()
-    return Assembly(Engine(runner, limits, channel), channel, clock)
+    return Assembly(Engine(runner, limits, channel), channel, clock, backend)
