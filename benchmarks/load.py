@@ -1,16 +1,19 @@
 """Loading from the page cache, with decoding and packing: GB/s of checkpoint, and the memory that it took.
 
-Each format's checkpoint is written, loaded in a process of its own, and deleted. The first load is not timed: it brings the
+Checkpoints are written a few at a time, each loaded in a process of its own, and deleted. The first load is not timed: it brings the
 file into the page cache, is watched for its memory, and its rows are compared with what was written.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,34 +30,52 @@ from fewbit.spec.scheme import QuantTensor
 COLUMNS = ("format", "scheme", "into", "MB", "GB/s", "least", "most", "peak / packed", "answer")
 
 
+KEYS = (
+    "format", "scheme", "into", "checkpoint_mb", "gb_per_s", "least", "most", "peak_over_packed", "answer",
+)  # fmt: skip
+
+
 def run(model: Path | None, threads: int, rounds: int, layers: int, only: str, folder: Path | None) -> int:
-    """Exit status 1 when rows came out other than they were written, or memory passed the bound."""
-    rows = [measured("as given", "", model, threads, rounds, None)] if model else []
-    for case in [] if model else [case for case in CASES if only in case.name]:
-        with tempfile.TemporaryDirectory(prefix="fewbit-load-", dir=folder) as scratch:
-            path, tensor = write(case, Path(scratch) / "model", layers)
-            rows.append(measured(case.name, case.scheme.name, path, threads, rounds, digest_of(case, tensor)))
-            shutil.rmtree(Path(scratch) / "model")
-        print(f"{case.name:36} {rows[-1]['gb_per_s']:>6} GB/s", file=sys.stderr)
+    """Exit status 1 when rows came out other than they were written, or memory passed the bound. The CSV grows with each format."""
+    facts, rows = fingerprint(), []
+    for row in (
+        [measured("as given", "", model, threads, rounds, None)]
+        if model
+        else _of_cases(threads, rounds, layers, only, folder)
+    ):
+        rows.append(row)
+        print(f"{row['format']:36} {row['gb_per_s']:>6} GB/s", file=sys.stderr)
+        wrote = write_csv("load", rows, facts)
     if not rows:
         print(f"no format has {only!r} in its name; there are: {', '.join(case.name for case in CASES)}")
         return 1
-    facts = fingerprint()
     title = f"Loading from the page cache, {threads} threads, medians of {rounds}; {facts['cpu']}, {facts['platform']}"
-    keys = (
-        "format",
-        "scheme",
-        "into",
-        "checkpoint_mb",
-        "gb_per_s",
-        "least",
-        "most",
-        "peak_over_packed",
-        "answer",
-    )
-    print_table(title, COLUMNS, [[row[key] for key in keys] for row in rows])
-    print(f"wrote {write_csv('load', rows, facts)}")
+    print_table(title, COLUMNS, [[row[key] for key in KEYS] for row in rows])
+    print(f"wrote {wrote}")
     return 1 if any(row["answer"] == "WRONG" or row["bound"] == "PASSED" for row in rows) else 0
+
+
+def _of_cases(
+    threads: int, rounds: int, layers: int, only: str, folder: Path | None
+) -> Iterator[dict[str, str]]:
+    """As many files as there are processors are written side by side, then loaded one after the other."""
+    numbers = [number for number, case in enumerate(CASES) if only in case.name]
+    together = os.cpu_count() or 1
+    for start in range(0, len(numbers), together):
+        batch = numbers[start : start + together]
+        with tempfile.TemporaryDirectory(prefix="fewbit-load-", dir=folder) as scratch:
+            with ProcessPoolExecutor(together) as pool:
+                written = list(pool.map(_write, batch, repeat(Path(scratch)), repeat(layers)))
+            for number, (path, digest) in zip(batch, written, strict=True):
+                case = CASES[number]
+                yield measured(case.name, case.scheme.name, path, threads, rounds, digest)
+
+
+def _write(number: int, scratch: Path, layers: int) -> tuple[Path, str]:
+    """In a process of its own."""
+    case = CASES[number]
+    path, tensor = write(case, scratch / str(number), layers)
+    return path, digest_of(case, tensor)
 
 
 def digest_of(case: Case, tensor: QuantTensor) -> str:

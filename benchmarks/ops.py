@@ -6,6 +6,7 @@ Beside the plan run whole, the sum shows what barriers cost; an op alone pays th
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -71,7 +72,9 @@ def key_of(step: Step) -> Key:
 
 def run(model: Path, threads: int, row_counts: list[int], rounds: int, activations: str) -> int:
     facts, rows = fingerprint(), []
+    processors = os.sched_getaffinity(0)
     for count in row_counts:
+        os.sched_setaffinity(0, processors)  # the pool of the count before has pinned this thread to one
         assembly = assemble(model, threads, activations)
         clock = OpClock(assembly.backend)
         wholes, parts = [], defaultdict(list)
