@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fewbit.kernels.ops.gate import SILU, Gate
+from fewbit.kernels.ops.input_codes import InputCodes
 from fewbit.kernels.ops.rms_norm import normalized
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.reference import dequantize
@@ -105,6 +106,7 @@ def linear(row: KernelRow) -> Iterator[Problem]:
                 "accumulate": m % 2,
                 "norm": None,
                 "eps": 0.0,
+                **InputCodes().numbers(),
                 "fold": 1,
                 **SILU.numbers(),
             }
@@ -130,6 +132,7 @@ def _normed(row: KernelRow, counts: list[int], rng: np.random.Generator) -> Iter
             "bias": None,
             "norm": norm,
             "eps": 1e-5,
+            **InputCodes().numbers(),
             "y": np.full((m + 1, n), CANARY),
         }
         args |= {"rows": np.array([m], np.int32), "accumulate": 0, "fold": 1, **SILU.numbers()}
@@ -155,7 +158,7 @@ def _folded(row: KernelRow, counts: list[int], rng: np.random.Generator) -> Iter
             x = rng.standard_normal((m + 1, k)).astype(np.float32)
             args = {"x": x, "weight": weight, "bias": None if bias is None else bias.astype(np.float32)}
             args |= {"y": np.full((m + 1, n // 2), CANARY), "rows": np.array([m], np.int32), "accumulate": 0}
-            args |= {"norm": None, "eps": 0.0, "fold": 2, **form.numbers()}
+            args |= {"norm": None, "eps": 0.0, "fold": 2, **form.numbers(), **InputCodes().numbers()}
             exact = x[:m] @ dense.T + (0 if bias is None else bias)
             off = 2 * linear_tolerance(x[:m], dense, row.activation).worst + 2.0**-22 * np.abs(exact)
             (gate, up), (off_gate, off_up) = np.split(exact, 2, axis=1), np.split(off, 2, axis=1)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from fewbit.kernels.ops.gate import Gate
+from fewbit.kernels.ops.input_codes import InputCodes
 from fewbit.kernels.ops.recorder import Ops
 from fewbit.layers.norm import RmsNorm
 from fewbit.spec.buffer import Buffer
@@ -17,6 +19,7 @@ class LinearBlock:
     weight: PackedTensor
     bias: Buffer | None
     choice: Choice
+    inputs: InputCodes = InputCodes()
 
 
 PANEL = 32  # rows of a packed panel, which a fold cannot cut
@@ -48,13 +51,14 @@ class Linear:
         """y = norm(x) W^T + bias, with the norm as the linear's prologue where its row does that, else by way of `normed`. With
         `gate`, for a linear that `folds`, y[..., n/2] is the gate of the first and the second half of the rows."""
         block = self.blocks[0]
+        beside: Any = {"bias": block.bias, "inputs": block.inputs}
         if len(self.blocks) == 1 and ops.norms(block.choice):
             prologue = (norm.weight, norm.eps)
-            ops.linear(block.choice, x, block.weight, y, rows, bias=block.bias, norm=prologue, gate=gate)
+            ops.linear(block.choice, x, block.weight, y, rows, norm=prologue, gate=gate, **beside)
             return
         norm.record(ops, x, normed, rows)
         if gate:
-            ops.linear(block.choice, normed, block.weight, y, rows, bias=block.bias, gate=gate)
+            ops.linear(block.choice, normed, block.weight, y, rows, gate=gate, **beside)
         else:
             self.record(ops, normed, y, rows)
 
@@ -72,6 +76,7 @@ class Linear:
                 y.columns(start, stop),
                 rows,
                 bias=block.bias,
+                inputs=block.inputs,
                 accumulate=accumulate,
                 overlap=overlap,
             )

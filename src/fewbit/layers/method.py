@@ -7,17 +7,19 @@ from dataclasses import dataclass
 
 from fewbit.formats.checkpoint import Checkpoint
 from fewbit.kernels.selector import Selector
+from fewbit.layers.declared import TOKENS, declared_activation, declared_note
 from fewbit.layers.merge import Run, split_runs
 from fewbit.layers.spec import EmbeddingSpec, LinearSpec, TensorSpec
 from fewbit.spec.cell import Cell, Choice
-from fewbit.spec.layer_quant import LayerQuant
+from fewbit.spec.layer_quant import InputQuant, LayerQuant
 from fewbit.spec.refusal import Refusal, RefusedError
 from fewbit.spec.scheme import Scheme
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Neighbouring weights packed as one matrix [n, k] of `scheme`; `biases` as in the spec, one per weight."""
+    """Neighbouring weights packed as one matrix [n, k] of `scheme`; `biases` as in the spec, one per weight. `inputs`: the declared
+    quantization of activations that `choice` follows."""
 
     weights: tuple[TensorSpec, ...]
     biases: tuple[TensorSpec | None, ...]
@@ -25,6 +27,7 @@ class Block:
     n: int
     k: int
     choice: Choice
+    inputs: InputQuant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ def choose_linear(
     """Weights that may share a matrix are merged where a kernel serves it; RefusedError names the tensors that nothing serves,
     or whose layer does what nothing here applies.
 
-    With activations "8", a scheme without an 8-bit row keeps 16 bits, and the method's notes say so.
+    With activations "auto" a layer takes those that its checkpoint declares, in kernels of that kind. Where there are none, and
+    with "8" for a scheme without an 8-bit row, it keeps 16 bits, and the method's notes say so.
     """
     infos = {weight.name: checkpoint.tensors[weight.name] for weight in spec.weights}
     for name, info in infos.items():
@@ -62,12 +66,15 @@ def choose_linear(
     blocks: list[Block] = []
     notes: list[str] = []
     for run in runs:
-        for part, why in _served(run, selector, activations):
-            choice, note = _choose(", ".join(part.names), part.scheme, part.n, part.k, selector, activations)
-            blocks.append(Block(part.weights, part.biases, part.scheme, part.n, part.k, choice))
-            notes += [note] if note else []
+        inputs = infos[run.weights[0].name].layer.input_quant
+        asked = declared_activation(inputs, activations)
+        for part, why in _served(run, selector, asked):
+            choice, note = _choose(", ".join(part.names), part.scheme, part.n, part.k, selector, asked)
+            follows = inputs if asked == TOKENS and not note else None
+            blocks.append(Block(part.weights, part.biases, part.scheme, part.n, part.k, choice, follows))
+            notes += [note or declared_note(inputs, activations, choice)]
             apart += [why] if why else []
-    return LinearMethod(spec, tuple(blocks), tuple(dict.fromkeys(notes)), tuple(dict.fromkeys(apart)))
+    return LinearMethod(spec, tuple(blocks), tuple(dict.fromkeys(filter(None, notes))), tuple(dict.fromkeys(apart)))
 
 
 def _served(run: Run, selector: Selector, activations: str) -> Iterator[tuple[Run, str]]:
@@ -97,9 +104,12 @@ def _choose(
     answer = selector.ask(cell)
     if isinstance(answer, Choice):
         return answer, ""
-    if activations == "8" and {refusal.axis for refusal in answer} & {"activations", "platform", "M"}:
+    if activations == "8" and {refusal.axis for refusal in answer} & {"activations", "platform", "M", "k"}:
         choice, _ = _choose(subject, scheme, n, k, selector, "16")
         return choice, f"{scheme} keeps 16-bit activations: {answer[0]}"
+    if activations == TOKENS:
+        choice, _ = _choose(subject, scheme, n, k, selector, "16")
+        return choice, f"{scheme} keeps 16-bit activations, though the checkpoint declares int8: {answer[0]}"
     raise RefusedError(subject, answer)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from fewbit.formats.checkpoint import Checkpoint
 from fewbit.kernels.backend import Backend, Packer
+from fewbit.layers.declared import input_codes
 from fewbit.layers.embedding import Embedding
 from fewbit.layers.linear import Linear, LinearBlock
 from fewbit.layers.method import Block, EmbeddingMethod, LinearMethod
@@ -51,7 +52,8 @@ class Stream:
         packed = iter(self._pack(blocks))
         filled = {
             method.spec.name: Linear(
-                tuple(LinearBlock(next(packed), self._bias(b), b.choice) for b in method.blocks)
+                tuple(LinearBlock(next(packed), self._bias(b), b.choice, input_codes(b.inputs, self.checkpoint.read_auxiliary))
+                    for b in method.blocks)
             )
             for method in linears
         }

@@ -63,6 +63,11 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 }
 """Schemes by name, with the types of their scale part (the sub-scale of a two-level scheme) that the kernels read."""
 
+INTEGERS: Mapping[str, tuple[str, ...]] = {
+    name: scales for name, scales in PARTS.items() if name[0] in "iu" and not name.endswith("c")
+}
+"""Those of PARTS whose codes are whole numbers."""
+
 
 def family(
     op: str,

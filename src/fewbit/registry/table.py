@@ -26,7 +26,8 @@ loads it by path, so that neither its package nor an array package nor the libra
 Names follow registry/grammar.py and are the ones that the library's fb_find takes: FB_KERNEL_ISA(linear_u4g32o_f32_n32k32, ...)
 in avx2.cpp is the row linear_u4g32o_f32_n32k32_avx2. Priorities follow the convention in spec/features.py. Of rows that could
 serve one cell and the same M, no two may have the same priority. f32 and bf16 rows compete (a cell's activations `auto` or
-`16`); i8g32 rows serve only cells that ask for activations `8`.
+`16`); i8g32 and i8token rows serve only cells that ask for activations `8`, or for
+them by name.
 """
 
 from __future__ import annotations

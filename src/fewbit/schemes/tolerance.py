@@ -10,6 +10,7 @@ Three roundings make the error; u = 2^-24 is the unit roundoff of f32, S = sum o
     i8g32 rows     x is rounded to 127 steps of s = max|x| over its group of 32: |x - x'| <= s/254, so
                    |error| <= sum over k of s_k/254 |w|,  rms <= sqrt(sum over k of (s_k/127)^2 w^2 / 12).
                    Products and the sum over a group are whole numbers and exact; f32 adds up K/32 groups.
+    i8token rows   the same with one s for the whole row
 
 w is the weight that the scheme's reference gives, so quantization error of the weight is no part of it. A plain float scheme that is
 exact in bf16 loses nothing by rounding to it; the bound need not know. A test checks `worst` on every element and `rms` on the
@@ -48,7 +49,7 @@ class Tolerance:
 
 
 def linear_tolerance(x: Array, weight: Array, activation: str, terms: Array | None = None) -> Tolerance:
-    """x f32 [M, K]; weight f32 [N, K], dequantized; activation: f32, bf16, bf16w or i8g32.
+    """x f32 [M, K]; weight f32 [N, K], dequantized; activation: f32, bf16, bf16w, i8g32 or i8token.
 
     terms: |code * scale| + |offset| [N, K] for kernels that sum codes and offsets apart, whose sums do not cancel early.
     """
@@ -66,17 +67,18 @@ def linear_tolerance(x: Array, weight: Array, activation: str, terms: Array | No
             return Tolerance(worst, rms)
         case "bf16" | "bf16w":
             return Tolerance(worst + (2.0**-8 + 2.0**-18) * total, rms + np.sqrt(2 / 3) * 2.0**-9 * squares)
-        case "i8g32":
-            step = _group_steps(size) * (1 + 2.0**-20)  # the division by the step rounds in f32
+        case "i8g32" | "i8token":
+            step = _group_steps(size, GROUP if activation == "i8g32" else k)
+            step = step * (1 + 2.0**-16)  # the division by the step rounds in f32, up to 127 units of it
             return Tolerance(
                 worst + (step / 2) @ magnitude.T, rms + np.sqrt((step**2 / 12) @ (magnitude**2).T)
             )
-    raise ValueError(f"no tolerance for activation {activation!r}; known: f32, bf16, bf16w, i8g32")
+    raise ValueError(f"no tolerance for activation {activation!r}; known: f32, bf16, bf16w, i8g32, i8token")
 
 
-def _group_steps(size: Array) -> Array:
+def _group_steps(size: Array, group: int) -> Array:
     """Step of each element's group, f64 [M, K]; a partial last group counts as one."""
     m, k = size.shape
-    groups = np.pad(size, ((0, 0), (0, -k % GROUP))).reshape(m, -1, GROUP)
-    steps: Array = np.repeat(groups.max(axis=2) / 127, GROUP, axis=1)[:, :k]
+    groups = np.pad(size, ((0, 0), (0, -k % group))).reshape(m, -1, group)
+    steps: Array = np.repeat(groups.max(axis=2) / 127, group, axis=1)[:, :k]
     return steps

@@ -32,7 +32,8 @@ class KernelRow:
 
     scheme         name of the weight or cache scheme; "" for ops without one; ANY_SCHEME serves all, and all scale types
     scale_dtypes   types of the scale part that the row reads; () when the scheme has no scale
-    activation     element type in which activations enter the inner product: f32, bf16, i8g32; bf16w: weights are rounded too
+    activation     element type in which activations enter the inner product: f32, bf16, i8g32 (a scale for each 32), i8token (a scale
+                   for each row); bf16w: weights are rounded too
     m_range        rows of activations served, inclusive; attention uses `phase`
     requires       features of the platform
     exactness      "bitwise" (same bits as every other bitwise row of its result class) or "tolerance"
@@ -64,7 +65,8 @@ class KernelRow:
 class Cell:
     """What a layer asks for. `sizes` holds the shape axes that constraints speak of.
 
-    activation     "auto" or "16" (f32 or bf16 rows, the platform's best), "8" (i8g32 rows only)
+    activation     "auto" or "16" (f32 or bf16 rows, the platform's best), "8" (any 8-bit rows), or the activation of rows by name:
+                   i8token where a checkpoint declares one scale a token
     layout         "" = any; of an op that reads what another packed (embedding, pack), that layout
     backend        "auto" = the platform's own; "reference" only on request
     kernel         a row by name: it is used or refused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fewbit.spec.dtype import DType
 from fewbit.spec.granularity import Granularity
@@ -17,7 +17,8 @@ class InputQuant:
     """How the producer quantized activations. Granularity: tensor, token, or group along K.
 
     `scale`, `zero_point` and `global_scale` are names of auxiliary tensors of the checkpoint (static; the scale multiplies
-    when dequantizing); "" means that they are computed from the activations (dynamic) or that there are none.
+    when dequantizing); "" means that they are computed from the activations (dynamic) or that there are none. A dynamic scale is
+    the largest magnitude over `levels`; asymmetric, it spans from the least (at most 0) to the largest (at least 0).
     """
 
     codes: DType
@@ -26,6 +27,8 @@ class InputQuant:
     zero_point: str = ""
     global_scale: str = ""
     scale_dtype: DType | None = None  # in which a dynamic scale is rounded, e8m0 for MX
+    symmetric: bool = True  # of dynamic scales
+    levels: float = field(default=127.0, compare=False)
 
     @property
     def is_static(self) -> bool:
@@ -42,7 +45,7 @@ class LayerQuant:
     y = post_scale * post_hadamard( post_rotation( W pre_rotation( pre_hadamard( pre_scale * x ) ) ) ) + bias
         + low_rank[1] (low_rank[0] x)
 
-    input_quant     leaving activations in 16 bits is more exact and always right, so a method need not follow it
+    input_quant     followed where kernels of that kind serve the layer; leaving activations in 16 bits is more exact and always right
     pre_scale       f [K]: multiplies activations (AWQ, SmoothQuant)
     pre_rotation    f [b, b]: multiplies each run of b activations (Hadamard); post_rotation the same on outputs
     pre_hadamard    f [q, q] R: all activations become (R (x) H) x, H Sylvester's Hadamard matrix of order K / q over its

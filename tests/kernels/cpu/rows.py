@@ -12,6 +12,7 @@ import pytest
 
 from fewbit.kernels.cpu import abi, library
 from fewbit.kernels.ops.gate import SILU
+from fewbit.kernels.ops.input_codes import InputCodes
 from fewbit.registry.table import load_rows
 from fewbit.spec.cell import KernelRow
 
@@ -49,7 +50,7 @@ def run(row: KernelRow | str, *, threads: int = 1, capacity: int = CAPACITY, **f
     assert kernel, f"{name} is not compiled into the library"
     struct = abi.STRUCTS[op]()
     alive = []
-    fields = {"norm": 0, "eps": 0, "fold": 1, **SILU.numbers()} | fields
+    fields = {"norm": 0, "eps": 0, "fold": 1, **SILU.numbers(), **InputCodes().numbers()} | fields
     for field, *_ in struct._fields_:
         base = field.removesuffix("_stride")
         if field in ("rows", "seqs"):

@@ -40,6 +40,8 @@ def input_quant(module: Module, args: Args | None, rule: str) -> tuple[InputQuan
     grain = group(args.group_size) if args.group_size else TENSOR if args.strategy == "tensor" else TOKEN
     micro = E8M0 if args.is_float and args.group_size == 32 else None
     micro = E4M3 if args.strategy == "tensor_group" else micro
+    if not args.is_float and args.dynamic:
+        used |= {"symmetric": args.symmetric, "levels": (2**args.bits - 1) / 2}
     return InputQuant(codes, grain, scale_dtype=micro, **used), [claim for claim in claims if claim]
 
 

@@ -33,7 +33,7 @@ class Step(Structure):
 # Fields by their C type: P pointer, L int64, I int32, F float.
 ARGS: dict[str, str] = {
     "linear": "x:P x_stride:L weight:P bias:P norm:P y:P y_stride:L rows:P workspace:P n:L k:L accumulate:I "
-              "fold:I alpha:F shift:F limit:F eps:F",
+              "fold:I alpha:F shift:F limit:F eps:F input_kind:I input_scale:F input_zero:I reserved:I",
     "embedding": "ids:P weight:P y:P y_stride:L rows:P n:L k:L",
     "pack": "codes:P scale:P offset:P super_scale:P super_offset:P packed:P form:P "
             "codes_stride:L scale_stride:L super_scale_stride:L n:L k:L",

@@ -6,6 +6,7 @@ from typing import Any
 
 from fewbit.kernels.ops import CONTRACTS
 from fewbit.kernels.ops.gate import SILU, Gate
+from fewbit.kernels.ops.input_codes import InputCodes
 from fewbit.kernels.ops.plan import Plan, Step
 from fewbit.kernels.selector import Selector
 from fewbit.spec.buffer import Buffer
@@ -38,6 +39,7 @@ class Ops:
         *,
         bias: Buffer | None = None,
         norm: tuple[Buffer, float] | None = None,
+        inputs: InputCodes = InputCodes(),
         accumulate: bool = False,
         gate: Gate | None = None,
         overlap: bool = False,
@@ -47,7 +49,7 @@ class Ops:
         vector, eps = norm or (None, 0.0)
         args = {"x": x, "weight": weight, "bias": bias, "norm": vector, "eps": eps, "y": y, "rows": rows}
         args["accumulate"] = int(accumulate)
-        args |= {"fold": 2 if gate else 1, **(gate or SILU).numbers()}
+        args |= {"fold": 2 if gate else 1, **(gate or SILU).numbers(), **inputs.numbers()}
         self._record("linear", args, choice=choice, overlap=overlap)
 
     def norms(self, choice: Choice) -> bool:

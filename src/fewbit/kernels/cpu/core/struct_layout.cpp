@@ -35,7 +35,8 @@ int32_t fb_struct_layout(const char* struct_name, char* out, int32_t out_bytes) 
   STRUCT(fb_kernel, F(abi), F(phases), F(workspace_bytes), F(run))
   STRUCT(fb_step, F(kernel), F(args), F(overlap), F(reserved))
   STRUCT(fb_linear_args, F(x), F(x_stride), F(weight), F(bias), F(norm), F(y), F(y_stride), F(rows),
-         F(workspace), F(n), F(k), F(accumulate), F(fold), F(alpha), F(shift), F(limit), F(eps))
+         F(workspace), F(n), F(k), F(accumulate), F(fold), F(alpha), F(shift), F(limit), F(eps),
+         F(input_kind), F(input_scale), F(input_zero), F(reserved))
   STRUCT(fb_embedding_args, F(ids), F(weight), F(y), F(y_stride), F(rows), F(n), F(k))
   STRUCT(fb_pack_args, F(codes), F(scale), F(offset), F(super_scale), F(super_offset), F(packed), F(form),
          F(codes_stride), F(scale_stride), F(super_scale_stride), F(n), F(k))

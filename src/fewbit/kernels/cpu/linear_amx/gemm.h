@@ -15,20 +15,11 @@
 //   decode(args, packed, step, slot)          uint8_t slot[kParts][2 halves][kTileBytes]
 #pragma once
 #include "activations.h"
+#include "fetch.h"
 #include "linear/form.h"
 #include "simd/unroll.h"
 
 namespace fb::FB_ISA {
-
-template <int kLines>
-FB_INLINE void fetch_lines(const uint8_t* p) {
-  for (int i = 0; i < kLines; ++i)
-#if defined(__AMX_TILE__)
-    asm volatile("prefetcht0 %0" ::"m"(p[i * 64]));  // stays where it is written
-#else
-    __builtin_prefetch(p + i * 64);
-#endif
-}
 
 template <Scheme S, class Source>
 struct Gemm {

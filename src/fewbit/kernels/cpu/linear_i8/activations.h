@@ -21,7 +21,6 @@
 namespace fb::FB_ISA {
 
 constexpr int kRecordRows = 16;
-constexpr int kGroup = 32;
 
 struct Records {
   uint8_t* base;

@@ -31,6 +31,7 @@ constexpr bool kSignedCodes =
 FB_INLINE Words operator&(Words a, Words b) { return {_mm256_and_si256(a.v, b.v)}; }
 FB_INLINE Words operator|(Words a, Words b) { return {_mm256_or_si256(a.v, b.v)}; }
 FB_INLINE Words operator+(Words a, Words b) { return {_mm256_add_epi32(a.v, b.v)}; }
+FB_INLINE Words operator-(Words a, Words b) { return {_mm256_sub_epi32(a.v, b.v)}; }
 FB_INLINE Words shift_left(Words a, int n) { return {_mm256_slli_epi32(a.v, n)}; }
 FB_INLINE Words shift_right(Words a, int n) { return {_mm256_srli_epi32(a.v, n)}; }
 FB_INLINE Words byte_codes(Words a) { return {_mm256_abs_epi8(a.v)}; }

@@ -12,6 +12,7 @@
 
 namespace fb::FB_ISA {
 
+constexpr int kGroup = 32;     // k that 8-bit activations share a scale over
 constexpr int kSteps = 8;      // of a group of 32 k
 constexpr int kStepBytes = 4;  // k of a step
 
