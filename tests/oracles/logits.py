@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from fewbit.formats.checkpoint import TensorInfo
 from fewbit.schemes.reference import dequantize, quantize
-from fewbit.spec.dtype import F32
-from fewbit.spec.scheme import Scheme
+from fewbit.spec.dtype import F32, DType
+from fewbit.spec.layer_quant import LayerQuant
+from fewbit.spec.scheme import QuantTensor, Scheme
 from tests.models.tiny import ArrayCheckpoint, Driver, runner_of
 from tests.oracles.oracle import Oracle, rounded
 
@@ -16,16 +19,48 @@ from tests.oracles.oracle import Oracle, rounded
 def compute_logits(oracle: Oracle, how: Any, backend: Any) -> np.ndarray:
     """f32 [sequences, tokens, vocab], activations and cache in f32."""
     checkpoint = oracle.checkpoint
-    held = {}
+    return logits_of(
+        ArrayCheckpoint(checkpoint.model_type, dict(checkpoint.config), _folded(oracle, how)), oracle, backend
+    )
+
+
+def _folded(oracle: Oracle, how: Any) -> dict[str, QuantTensor]:
+    checkpoint, held = oracle.checkpoint, {}
     for name, info in checkpoint.tensors.items():
         value = dequantize(checkpoint.read(name))
         value = value if info.scheme.is_plain else rounded(value, how)
         held[name] = quantize(fold(checkpoint, value, info.layer), Scheme(F32))
-    driver = Driver(
-        runner_of(ArrayCheckpoint(checkpoint.model_type, dict(checkpoint.config), held), backend, F32)
-    )
+    return held
+
+
+def logits_of(checkpoint: Any, oracle: Oracle, backend: Any, cache: DType = F32) -> np.ndarray:
+    driver = Driver(runner_of(checkpoint, backend, cache))
     ids = oracle.reference["input_ids"]
     return np.stack(driver.logits({i: [int(t) for t in row] for i, row in enumerate(ids)}))
+
+
+class Declaring(ArrayCheckpoint):
+    """Weights in f32, and the quantization of activations that the oracle's checkpoint declares."""
+
+    oracle: Oracle
+
+    @property
+    def tensors(self) -> dict[str, TensorInfo]:
+        declared = self.oracle.checkpoint.tensors
+        return {
+            name: replace(info, layer=LayerQuant(declared[name].layer.input_quant))
+            for name, info in super().tensors.items()
+        }
+
+    def read_auxiliary(self, name: str) -> np.ndarray:
+        return self.oracle.checkpoint.read_auxiliary(name)
+
+
+def declared_logits(oracle: Oracle, how: Any, backend: Any) -> np.ndarray:
+    """With activations quantized as the checkpoint declares."""
+    checkpoint = Declaring(oracle.checkpoint.model_type, dict(oracle.checkpoint.config), _folded(oracle, how))
+    checkpoint.oracle = oracle
+    return logits_of(checkpoint, oracle, backend)
 
 
 def fold(checkpoint: Any, weight: np.ndarray, layer: Any) -> np.ndarray:

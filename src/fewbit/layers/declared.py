@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fewbit.kernels.ops.input_codes import ASYMMETRIC, DYNAMIC, FIXED, InputCodes
+from fewbit.kernels.ops.input_codes import ASYMMETRIC, DYNAMIC, FIXED, UNSAID, InputCodes
 from fewbit.schemes.arrays import Array
 from fewbit.spec.cell import Choice
 from fewbit.spec.dtype import I8
@@ -20,7 +20,9 @@ def declared_activation(inputs: InputQuant | None, asked: str) -> str:
 
 
 def _followed(inputs: InputQuant) -> bool:
-    whole = inputs.granularity.sharing == "token" or (inputs.granularity.sharing == "tensor" and inputs.is_static)
+    whole = inputs.granularity.sharing == "token" or (
+        inputs.granularity.sharing == "tensor" and inputs.is_static
+    )
     return inputs.codes == I8 and whole and not inputs.global_scale and inputs.scale_dtype is None
 
 
@@ -28,7 +30,8 @@ def declared_note(inputs: InputQuant | None, asked: str, choice: Choice) -> str:
     """One line for a layer whose checkpoint declares quantized activations; "" where it declares none."""
     if inputs is None:
         return ""
-    if all(row.activation == TOKENS for _, _, row in choice.rows) and _followed(inputs):
+    follow = all(row.activation == TOKENS or row.backend == "reference" for _, _, row in choice.rows)
+    if follow and asked != "16" and _followed(inputs):
         return f"activations {_told(inputs)}, declared by the checkpoint"
     if inputs.codes == I8:
         return f"the checkpoint declares activations {_told(inputs)}; they are not rounded here, which is more exact than it asks"
@@ -46,7 +49,7 @@ def _told(inputs: InputQuant) -> str:
 def input_codes(inputs: InputQuant | None, read: Callable[[str], Array]) -> InputCodes:
     """`read` gives the tensors that `inputs` names, in f32."""
     if inputs is None:
-        return InputCodes()
+        return UNSAID
     if not inputs.is_static:
         return InputCodes(DYNAMIC, inputs.levels) if inputs.symmetric else InputCodes(ASYMMETRIC)
     scale = float(read(inputs.scale).reshape(-1)[0])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fewbit.kernels.ops.gate import Gate
-from fewbit.kernels.ops.input_codes import InputCodes
+from fewbit.kernels.ops.input_codes import UNSAID, InputCodes
 from fewbit.kernels.ops.recorder import Ops
 from fewbit.layers.norm import RmsNorm
 from fewbit.spec.buffer import Buffer
@@ -19,7 +19,7 @@ class LinearBlock:
     weight: PackedTensor
     bias: Buffer | None
     choice: Choice
-    inputs: InputCodes = InputCodes()
+    inputs: InputCodes = UNSAID
 
 
 PANEL = 32  # rows of a packed panel, which a fold cannot cut

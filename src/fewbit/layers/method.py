@@ -74,7 +74,9 @@ def choose_linear(
             blocks.append(Block(part.weights, part.biases, part.scheme, part.n, part.k, choice, follows))
             notes += [note or declared_note(inputs, activations, choice)]
             apart += [why] if why else []
-    return LinearMethod(spec, tuple(blocks), tuple(dict.fromkeys(filter(None, notes))), tuple(dict.fromkeys(apart)))
+    return LinearMethod(
+        spec, tuple(blocks), tuple(dict.fromkeys(filter(None, notes))), tuple(dict.fromkeys(apart))
+    )
 
 
 def _served(run: Run, selector: Selector, activations: str) -> Iterator[tuple[Run, str]]:
@@ -100,6 +102,8 @@ def _choose(
     subject: str, scheme: Scheme, n: int, k: int, selector: Selector, activations: str
 ) -> tuple[Choice, str]:
     scale = _scale_type(scheme)
+    if activations == TOKENS and selector.backend == "reference":
+        activations = "16"  # the op's reference rounds as it is told, whatever the scheme
     cell = Cell("linear", scheme.name, scale, activations, sizes=(("n", n), ("k", k)))
     answer = selector.ask(cell)
     if isinstance(answer, Choice):

@@ -52,8 +52,15 @@ class Stream:
         packed = iter(self._pack(blocks))
         filled = {
             method.spec.name: Linear(
-                tuple(LinearBlock(next(packed), self._bias(b), b.choice, input_codes(b.inputs, self.checkpoint.read_auxiliary))
-                    for b in method.blocks)
+                tuple(
+                    LinearBlock(
+                        next(packed),
+                        self._bias(b),
+                        b.choice,
+                        input_codes(b.inputs, self.checkpoint.read_auxiliary),
+                    )
+                    for b in method.blocks
+                )
             )
             for method in linears
         }

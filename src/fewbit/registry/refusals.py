@@ -76,7 +76,11 @@ def activation(q: Question) -> Refusals:
     asked = q.cell.activation
     if declared := [row for row in q.table if row.op == q.cell.op and row.activation == asked]:
         hint = f"these schemes have rows of {asked} activations; type --activations 16 to leave activations as they are"
-        return (Refusal("activations", f"{asked} for {q.subject}", _nearest(q.cell.scheme, _schemes(declared)), hint),)
+        return (
+            Refusal(
+                "activations", f"{asked} for {q.subject}", _nearest(q.cell.scheme, _schemes(declared)), hint
+            ),
+        )
     if asked not in ("auto", "16", "8"):
         return (Refusal("activations", asked, ("auto", "16", "8"), "type --activations auto, 16 or 8"),)
     bits = "16" if asked == "auto" else asked

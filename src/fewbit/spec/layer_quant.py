@@ -67,9 +67,9 @@ class LayerQuant:
 
     def demands(self) -> Iterator[tuple[str, str]]:
         """(field, tensor) of all that changes the layer's result even with 16-bit activations: applied or refused."""
-        for field in TRANSFORMS:
-            if name := getattr(self, field):
-                yield field, name
+        for role in TRANSFORMS:
+            if name := getattr(self, role):
+                yield role, name
         if self.low_rank:
             yield "low_rank", self.low_rank[0]
 
@@ -86,7 +86,7 @@ class LayerQuant:
             names = of(inputs.scale), of(inputs.zero_point), of(inputs.global_scale)
             inputs = replace(inputs, scale=names[0], zero_point=names[1], global_scale=names[2])
         return LayerQuant(
-            inputs, quant_bias=of(self.quant_bias), **{field: of(getattr(self, field)) for field in TRANSFORMS},
+            inputs, quant_bias=of(self.quant_bias), **{role: of(getattr(self, role)) for role in TRANSFORMS},
             low_rank=(of(self.low_rank[0]), of(self.low_rank[1])) if self.low_rank else None,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fewbit.kernels.cpu import library
-from fewbit.kernels.ops.input_codes import ASYMMETRIC, DYNAMIC, FIXED, NONE, InputCodes, quantize_rows
+from fewbit.kernels.ops.input_codes import ASYMMETRIC, DYNAMIC, FIXED, NONE, UNSAID, InputCodes, quantize_rows
 from fewbit.layouts import layout
 from fewbit.layouts.n32parts.reference import pack
 from fewbit.layouts.n32parts.rows import row_parts
@@ -18,7 +18,21 @@ from tests.kernels.cpu.rows import assert_same_bits, need, rows_of, run
 from tests.matrix.named import named, random_tensor
 
 ROWS = rows_of("linear", activation="i8token")
-WHOLE = ("i8channel", "i8g128", "i8g32z", "u8channelz", "i4g128", "i4g32", "u4g64z", "u4g128o", "i4channelz", "i3g64", "i2g32z", "u5g64o", "u6g32o")
+WHOLE = (
+    "i8channel",
+    "i8g128",
+    "i8g32z",
+    "u8channelz",
+    "i4g128",
+    "i4g32",
+    "u4g64z",
+    "u4g128o",
+    "i4channelz",
+    "i3g64",
+    "i2g32z",
+    "u5g64o",
+    "u6g32o",
+)
 KINDS = (
     InputCodes(),
     InputCodes(DYNAMIC, 127.5),
@@ -39,7 +53,9 @@ def rows_for(scheme: str) -> list[KernelRow]:
 
 def weight_of(scheme: str, n: int, k: int, seed: int = 0, scale: str = "") -> QuantTensor:
     row = next(row for row in ROWS if row.scheme == scheme)
-    return random_tensor(named(scheme, scale or row.scale_dtypes[0], k), n, k, np.random.default_rng([seed, n, k]))
+    return random_tensor(
+        named(scheme, scale or row.scale_dtypes[0], k), n, k, np.random.default_rng([seed, n, k])
+    )
 
 
 def packed_of(tensor: QuantTensor) -> np.ndarray:
@@ -56,7 +72,14 @@ def activations(m: int, k: int, seed: int = 1) -> np.ndarray:
     return x + np.float32(0.5)
 
 
-def apply(row: KernelRow, x: np.ndarray, packed: np.ndarray, n: int, inputs: InputCodes = InputCodes(), threads: int = 1) -> np.ndarray:
+def apply(
+    row: KernelRow,
+    x: np.ndarray,
+    packed: np.ndarray,
+    n: int,
+    inputs: InputCodes = UNSAID,
+    threads: int = 1,
+) -> np.ndarray:
     y = np.full((len(x), n), 7.0, np.float32)
     shape = {"rows": len(x), "n": n, "k": x.shape[1], "capacity": len(x)}
     run(row, threads=threads, x=x, weight=packed, bias=None, y=y, accumulate=0, **shape, **inputs.numbers())
@@ -83,7 +106,9 @@ def expected(x: np.ndarray, tensor: QuantTensor, inputs: InputCodes) -> tuple[np
             size += np.abs(more)
             term = term + more
         y, size = y + term, size + np.abs(whole[:, at]) @ np.abs(weights).T * np.abs(scale[:, g])
-    return y * scales[:, None].astype(np.float64), UNIT * (3 * groups + 4) * 2 * size * np.abs(scales)[:, None]
+    return y * scales[:, None].astype(np.float64), UNIT * (3 * groups + 4) * 2 * size * np.abs(scales)[
+        :, None
+    ]
 
 
 @pytest.mark.parametrize("inputs", KINDS, ids=str)
@@ -104,7 +129,9 @@ def test_exact_sums_and_the_same_bits_everywhere(scheme: str, inputs: InputCodes
             assert_same_bits(found, whole[:m], f"{first.name} at M={m} beside M={len(whole)}")
             for row in others:
                 threads = 1 + m % 3
-                assert_same_bits(apply(row, x, packed, n, inputs, threads), found, f"{row.name} at M={m} N={n} K={k}")
+                assert_same_bits(
+                    apply(row, x, packed, n, inputs, threads), found, f"{row.name} at M={m} N={n} K={k}"
+                )
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.scheme in WHOLE], ids=lambda row: row.name)
@@ -119,13 +146,24 @@ def test_extremes_do_not_saturate(row: KernelRow) -> None:
         if end == 2:
             codes[:, ::2], codes[:, 1::2] = element.lowest, element.highest
         packed = packed_of(tensor)
-        for inputs in (InputCodes(), InputCodes(FIXED, 1.0, 0), InputCodes(FIXED, 1.0, -128), InputCodes(ASYMMETRIC)):
+        for inputs in (
+            InputCodes(),
+            InputCodes(FIXED, 1.0, 0),
+            InputCodes(FIXED, 1.0, -128),
+            InputCodes(ASYMMETRIC),
+        ):
             for low, high in ((-128, -128), (127, 127), (-128, 127)):
                 x = np.full((2, k), low, np.float32)
                 x[:, 1::2] = high
                 exact, allowed = expected(x, tensor, inputs)
                 found = apply(row, x, packed, 33, inputs)
-                assert (np.abs(found - exact) <= allowed).all(), (end, inputs, low, high, np.abs(found - exact).max())
+                assert (np.abs(found - exact) <= allowed).all(), (
+                    end,
+                    inputs,
+                    low,
+                    high,
+                    np.abs(found - exact).max(),
+                )
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.scheme == "i8channel"], ids=lambda row: row.name)
@@ -170,7 +208,9 @@ def test_every_type_of_scale(scale: str) -> None:
             assert (np.abs(apply(row, x, packed_of(tensor), 45) - exact) <= allowed).all(), row.name
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.scheme in ("i8channel", "u4g128z")], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.scheme in ("i8channel", "u4g128z")], ids=lambda row: row.name
+)
 def test_bias_residual_and_strides(row: KernelRow) -> None:
     need(row)
     k, n = 256, 45
@@ -180,6 +220,19 @@ def test_bias_residual_and_strides(row: KernelRow) -> None:
     plain = apply(row, wide[:, :k].copy(), packed, n)
     y = np.full((5, 64), 9.0, np.float32)
     y[:, :n] = residual
-    run(row, x=wide[:, :k], x_stride=k + 8, weight=packed, bias=bias, y=y[:, :n], y_stride=64, rows=5, n=n, k=k, accumulate=1, capacity=5)
+    run(
+        row,
+        x=wide[:, :k],
+        x_stride=k + 8,
+        weight=packed,
+        bias=bias,
+        y=y[:, :n],
+        y_stride=64,
+        rows=5,
+        n=n,
+        k=k,
+        accumulate=1,
+        capacity=5,
+    )
     assert_same_bits(y[:, :n].copy(), residual + (plain + bias), row.name)
     assert (y[:, n:] == 9).all()

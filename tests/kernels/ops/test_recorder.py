@@ -60,4 +60,7 @@ def test_tiles_serve_from_their_first_m_and_attention_by_phase() -> None:
 
 def test_a_plan_prints_its_kernels_and_sizes() -> None:
     text = str(record("x86_avx2", 1, "decode")).splitlines()
-    assert text[0] == "linear_u4g32o_f32_n32k32_avx2 accumulate=0, fold=1, rows_max=32, k=128, n=64"
+    assert (
+        text[0]
+        == "linear_u4g32o_f32_n32k32_avx2 accumulate=0, fold=1, input_kind=0, input_zero=0, rows_max=32, k=128, n=64"
+    )

@@ -23,7 +23,13 @@ class InputCodes:
         return {"input_kind": self.kind, "input_scale": self.scale, "input_zero": self.zero}
 
 
-def quantize_rows(x: np.ndarray, kind: int, scale: float, zero: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+UNSAID = InputCodes()
+"""Of a layer that declares nothing."""
+
+
+def quantize_rows(
+    x: np.ndarray, kind: int, scale: float, zero: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x f32 [m, k] -> (codes i8 [m, k], scale f32 [m], zero i32 [m]); a row with an infinity or NaN has scale NaN."""
     f32 = np.float32
     odd = ~np.isfinite(x).all(axis=1)

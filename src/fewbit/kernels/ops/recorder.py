@@ -6,7 +6,7 @@ from typing import Any
 
 from fewbit.kernels.ops import CONTRACTS
 from fewbit.kernels.ops.gate import SILU, Gate
-from fewbit.kernels.ops.input_codes import InputCodes
+from fewbit.kernels.ops.input_codes import UNSAID, InputCodes
 from fewbit.kernels.ops.plan import Plan, Step
 from fewbit.kernels.selector import Selector
 from fewbit.spec.buffer import Buffer
@@ -39,7 +39,7 @@ class Ops:
         *,
         bias: Buffer | None = None,
         norm: tuple[Buffer, float] | None = None,
-        inputs: InputCodes = InputCodes(),
+        inputs: InputCodes = UNSAID,
         accumulate: bool = False,
         gate: Gate | None = None,
         overlap: bool = False,

@@ -95,8 +95,7 @@ void multiply_tile(const PackedPanel& panel, const X& x, int64_t first, int lane
       unroll<kSteps>([&](auto step) FB_INLINE_LAMBDA {
         unroll<vectors>([&](auto v) FB_INLINE_LAMBDA {
           const typename Sum::Code code = Sum::code(words[v].codes[step]);
-          unroll<rows>([&](auto r)
-                           FB_INLINE_LAMBDA { sum[r][v].add(step, code, at + r * stride); });
+          unroll<rows>([&](auto r) FB_INLINE_LAMBDA { sum[r][v].add(step, code, at + r * stride); });
           if constexpr (shifted) all[v].add(step, code, ones);
         });
       });
@@ -161,11 +160,12 @@ void run_linear_i8token(const void* pointer, int32_t phase, const fb_worker* wor
 template <Scheme S>
 int64_t row_workspace_bytes(const void* pointer, int64_t max_rows) {
   if (max_rows <= 0) return 0;
-  return Rows<typename RowSum<S.bits>::X, false>(*static_cast<const fb_linear_args*>(pointer), max_rows).bytes();
+  return Rows<typename RowSum<S.bits>::X, false>(*static_cast<const fb_linear_args*>(pointer), max_rows)
+      .bytes();
 }
 
 }  // namespace fb::FB_ISA
 
-#define FB_LINEAR_I8TOKEN_ROW(scheme, codes)                                     \
-  FB_KERNEL_ISA(FB_PASTE(linear, FB_PASTE(scheme, i8token_n32parts)), 2,         \
+#define FB_LINEAR_I8TOKEN_ROW(scheme, codes)                             \
+  FB_KERNEL_ISA(FB_PASTE(linear, FB_PASTE(scheme, i8token_n32parts)), 2, \
                 row_workspace_bytes<fb::FB_ISA::codes>, run_linear_i8token<fb::FB_ISA::codes>)

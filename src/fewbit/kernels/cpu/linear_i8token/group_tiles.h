@@ -27,10 +27,10 @@ struct GroupTiles {
   }
 
   struct Chunk {
-    Range groups;      // of the weight
-    int64_t group_k;   // k of a group
-    int64_t k_end;     // of the chunk's last group, which may be shorter
-    int tile_k;        // k of a tile: 32 for groups of 32, else 64
+    Range groups;     // of the weight
+    int64_t group_k;  // k of a group
+    int64_t k_end;    // of the chunk's last group, which may be shorter
+    int tile_k;       // k of a tile: 32 for groups of 32, else 64
   };
 
   template <bool shifted>
@@ -53,8 +53,9 @@ struct GroupTiles {
   }
 
   template <bool shifted>
-  static FB_INLINE void add(const DecodedPanel<S>& panel, const TileRows& x, int64_t first, int64_t group, int64_t slot, int half,
-                            bool offset, const Work& work, const int32_t* product, f32x16 (&sum)[kBlockRows]) {
+  static FB_INLINE void add(const DecodedPanel<S>& panel, const TileRows& x, int64_t first, int64_t group,
+                            int64_t slot, int half, bool offset, const Work& work, const int32_t* product,
+                            f32x16 (&sum)[kBlockRows]) {
     const int n = half * kHalf;
     const GroupParts& parts = work.parts[slot];
     const f32x16 scale = f32x16::load(parts.scale + n);
@@ -63,22 +64,27 @@ struct GroupTiles {
       const i32x16 center = i32x16::load(parts.center + n) - i32x16::broadcast(panel.taken);
       const i32x16 code_sum = i32x16::load(work.code_sums[slot] + n);
       unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA {
-        const i32x16 exact = exact_sum<shifted>(i32x16::load(product + r * kHalf), center, row_sums[r], x.zeros()[first + r], code_sum);
+        const i32x16 exact = exact_sum<shifted>(i32x16::load(product + r * kHalf), center, row_sums[r],
+                                                x.zeros()[first + r], code_sum);
         sum[r] = fma(scale, to_f32(exact), sum[r]);
       });
     } else {
-      unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA { sum[r] = fma(scale, to_f32(i32x16::load(product + r * kHalf)), sum[r]); });
+      unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA {
+        sum[r] = fma(scale, to_f32(i32x16::load(product + r * kHalf)), sum[r]);
+      });
     }
     if (offset) {
       const f32x16 by = f32x16::load(parts.offset + n);
-      unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA { sum[r] = fma(by, f32x16::broadcast(static_cast<float>(row_sums[r])), sum[r]); });
+      unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA {
+        sum[r] = fma(by, f32x16::broadcast(static_cast<float>(row_sums[r])), sum[r]);
+      });
     }
   }
 
   // The chunk for one row block and half.
   template <bool shifted>
-  static void multiply(Tiles& tiles, const DecodedPanel<S>& panel, const TileRows& x, const Chunk& chunk, int64_t block, int half,
-                       Work& work, float* stored) {
+  static void multiply(Tiles& tiles, const DecodedPanel<S>& panel, const TileRows& x, const Chunk& chunk,
+                       int64_t block, int half, Work& work, float* stored) {
     f32x16 sum[kBlockRows];
     unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA {
       sum[r] = chunk.groups.begin == 0 ? f32x16::zero() : f32x16::load(stored + r * kHalf);
@@ -98,7 +104,8 @@ struct GroupTiles {
       }
       tiles.template store<C>(work.products[C], kTileRowBytes);
       if (g > 0)
-        add<shifted>(panel, x, block * kBlockRows, chunk.groups.begin + g - 1, g - 1, half, offset, work, work.products[1 - C], sum);
+        add<shifted>(panel, x, block * kBlockRows, chunk.groups.begin + g - 1, g - 1, half, offset, work,
+                     work.products[1 - C], sum);
     };
     int64_t g = 0;
     for (; g + 2 <= count; g += 2) {
@@ -106,17 +113,20 @@ struct GroupTiles {
       group(g + 1, Turn<1>{});
     }
     if (g < count) group(g++, Turn<0>{});
-    add<shifted>(panel, x, block * kBlockRows, chunk.groups.end - 1, count - 1, half, offset, work, work.products[(count - 1) % 2], sum);
+    add<shifted>(panel, x, block * kBlockRows, chunk.groups.end - 1, count - 1, half, offset, work,
+                 work.products[(count - 1) % 2], sum);
     unroll<kBlockRows>([&](auto r) FB_INLINE_LAMBDA { sum[r].store(stored + r * kHalf); });
   }
 
   template <bool shifted>
-  static void run_panel(Tiles& tiles, const fb_linear_args& args, const TileRows& x, int64_t index, Range blocks, Work& work) {
+  static void run_panel(Tiles& tiles, const fb_linear_args& args, const TileRows& x, int64_t index,
+                        Range blocks, Work& work) {
     const DecodedPanel<S> panel(args, index);
     const int64_t group_k = int64_t{kSubBlock} << panel.packed.form.group_shift, of_chunk = kChunkK / group_k;
     for (int64_t g = 0; g < x.groups; g += of_chunk) {
       const Range groups{g, smaller(g + of_chunk, x.groups)};
-      const Chunk chunk{groups, group_k, smaller(groups.end * group_k, x.k), group_k == kSubBlock ? kSubBlock : kTileK};
+      const Chunk chunk{groups, group_k, smaller(groups.end * group_k, x.k),
+                        group_k == kSubBlock ? kSubBlock : kTileK};
       decode<shifted>(panel, chunk, work);
       for (int half = 0; half < 2; ++half)
         for (int64_t block = blocks.begin; block < blocks.end; ++block)
@@ -127,16 +137,19 @@ struct GroupTiles {
       for (int64_t r = 0; r < count; ++r)
         for (int half = 0; half < 2; ++half)
           finish(args, first + r, index * kPanel + half * kHalf,
-                 f32x16::load(work.sums[block - blocks.begin][half] + r * kHalf) * f32x16::broadcast(x.scales()[first + r]));
+                 f32x16::load(work.sums[block - blocks.begin][half] + r * kHalf) *
+                     f32x16::broadcast(x.scales()[first + r]));
     }
   }
 
-  static void run(const fb_linear_args& args, const TileRows& x, const Panels& panels, Range own, Range blocks, const fb_worker& worker) {
+  static void run(const fb_linear_args& args, const TileRows& x, const Panels& panels, Range own,
+                  Range blocks, const fb_worker& worker) {
     Work& work = *static_cast<Work*>(worker.scratch);
     Tiles tiles;
     TileConfig config = TileConfig::full();
     if (reinterpret_cast<const Form*>(args.weight)->group_shift == 0)
-      for (int turn : {0, 1}) config.shape(2 + turn, kBlockRows, kSubBlock).shape(4 + turn, kSubBlock / 4, kTileRowBytes);
+      for (int turn : {0, 1})
+        config.shape(2 + turn, kBlockRows, kSubBlock).shape(4 + turn, kSubBlock / 4, kTileRowBytes);
     tiles.configure(config);
     for (int64_t block = blocks.begin; block < blocks.end; block += kPieceBlocks) {
       const Range some{block, smaller(block + kPieceBlocks, blocks.end)};

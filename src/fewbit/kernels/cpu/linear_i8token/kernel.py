@@ -21,5 +21,7 @@ ROWS = tuple(
         {"isas": ("amx",), "m_range": (AMX_FROM_M, M_MAX)},
         {"isas": ("scalar",), "emulates": "amx"},  # the same code over emulated tiles; tests only
     )
-    for row in family("linear", schemes=schemes, constraints=(Constraint("k", multiple=32, most=most),), **how, **I8)
+    for row in family(
+        "linear", schemes=schemes, constraints=(Constraint("k", multiple=32, most=most),), **how, **I8
+    )
 )

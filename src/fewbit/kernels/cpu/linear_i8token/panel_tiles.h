@@ -38,7 +38,8 @@ struct DecodedPanel {
     BlockCodes<S> words;
     const int32_t less = taken;
     load_block(words, packed.codes + block * S.sub_bytes(), half);
-    const i32x16 top = i32x16::broadcast(static_cast<int32_t>(0x80808080u)), by = i32x16::broadcast(0x01010101 * less);
+    const i32x16 top = i32x16::broadcast(static_cast<int32_t>(0x80808080u)),
+                 by = i32x16::broadcast(0x01010101 * less);
     unroll<kSteps>([&](auto step) FB_INLINE_LAMBDA {
       i32x16 word = words_at(words, step);
       if constexpr (kSigned) word = ((word | top) - by) ^ top;
@@ -47,7 +48,9 @@ struct DecodedPanel {
     });
   }
 
-  static FB_INLINE void load_block(BlockCodes<S>& words, const uint8_t* block, int half) { words.load(block, half * kHalf); }
+  static FB_INLINE void load_block(BlockCodes<S>& words, const uint8_t* block, int half) {
+    words.load(block, half * kHalf);
+  }
   static FB_INLINE i32x16 words_at(const BlockCodes<S>& words, int step) { return words.codes[step]; }
 };
 
@@ -106,21 +109,25 @@ struct ChannelTiles {
   }
 
   template <bool two>
-  static FB_INLINE void multiply(Tiles& tiles, const TileRows& x, int64_t block, Range steps, const uint8_t* b, IntegerSums* sums) {
+  static FB_INLINE void multiply(Tiles& tiles, const TileRows& x, int64_t block, Range steps,
+                                 const uint8_t* b, IntegerSums* sums) {
     constexpr int64_t stride = kHalf * 4;
     if (steps.begin == 0) {
       tiles.template zero<0>(), tiles.template zero<1>();
       if constexpr (two) tiles.template zero<2>(), tiles.template zero<3>();
     } else {
       tiles.template load<0>(sums[0].half[0], stride), tiles.template load<1>(sums[0].half[1], stride);
-      if constexpr (two) tiles.template load<2>(sums[1].half[0], stride), tiles.template load<3>(sums[1].half[1], stride);
+      if constexpr (two)
+        tiles.template load<2>(sums[1].half[0], stride), tiles.template load<3>(sums[1].half[1], stride);
     }
     const uint8_t* a0 = x.base + (block * x.steps() + steps.begin) * kTileBytes;
     const uint8_t* a1 = a0 + (two ? x.steps() * kTileBytes : 0);
-    for (int64_t step = steps.begin; step < steps.end; ++step, a0 += kTileBytes, a1 += kTileBytes, b += kStepPairBytes)
+    for (int64_t step = steps.begin; step < steps.end;
+         ++step, a0 += kTileBytes, a1 += kTileBytes, b += kStepPairBytes)
       multiply_step<two>(tiles, a0, a1, b);
     tiles.template store<0>(sums[0].half[0], stride), tiles.template store<1>(sums[0].half[1], stride);
-    if constexpr (two) tiles.template store<2>(sums[1].half[0], stride), tiles.template store<3>(sums[1].half[1], stride);
+    if constexpr (two)
+      tiles.template store<2>(sums[1].half[0], stride), tiles.template store<3>(sums[1].half[1], stride);
   }
 
   template <bool shifted>
@@ -129,7 +136,8 @@ struct ChannelTiles {
     for (int half = 0; half < 2; ++half) {
       i32x16 sum = steps.begin == 0 ? i32x16::zero() : i32x16::load(work.code_sums + half * kHalf);
       for (int64_t block = 2 * steps.begin; block < 2 * steps.end; ++block) {
-        uint8_t* rows = work.weights + (block / 2 - steps.begin) * kStepPairBytes + half * kTileBytes + block % 2 * (kTileBytes / 2);
+        uint8_t* rows = work.weights + (block / 2 - steps.begin) * kStepPairBytes + half * kTileBytes +
+                        block % 2 * (kTileBytes / 2);
         if (block < blocks)
           panel.template decode<shifted>(block, half, rows, sum);
         else
@@ -140,8 +148,9 @@ struct ChannelTiles {
   }
 
   template <bool shifted>
-  static void finish_block(const fb_linear_args& args, const DecodedPanel<S>& panel, const TileRows& x, int64_t index, int64_t block,
-                           const GroupParts& parts, const Work& work, const IntegerSums& sums) {
+  static void finish_block(const fb_linear_args& args, const DecodedPanel<S>& panel, const TileRows& x,
+                           int64_t index, int64_t block, const GroupParts& parts, const Work& work,
+                           const IntegerSums& sums) {
     const int64_t first = block * kBlockRows, count = smaller(kBlockRows, x.rows - first);
     const bool offset = panel.packed.form.extra_kind == kOffset;
     const int32_t* row_sums = x.sums(0) + first;
@@ -151,16 +160,19 @@ struct ChannelTiles {
       const i32x16 code_sum = i32x16::load(work.code_sums + n);
       const f32x16 scale = f32x16::load(parts.scale + n);
       for (int64_t r = 0; r < count; ++r) {
-        const i32x16 exact = exact_sum<shifted>(i32x16::load(sums.half[half] + r * kHalf), center, row_sums[r], x.zeros()[first + r], code_sum);
+        const i32x16 exact = exact_sum<shifted>(i32x16::load(sums.half[half] + r * kHalf), center,
+                                                row_sums[r], x.zeros()[first + r], code_sum);
         f32x16 s = fma(scale, to_f32(exact), f32x16::zero());
-        if (offset) s = fma(f32x16::load(parts.offset + n), f32x16::broadcast(static_cast<float>(row_sums[r])), s);
+        if (offset)
+          s = fma(f32x16::load(parts.offset + n), f32x16::broadcast(static_cast<float>(row_sums[r])), s);
         finish(args, first + r, index * kPanel + n, s * f32x16::broadcast(x.scales()[first + r]));
       }
     }
   }
 
   template <bool shifted>
-  static void run_panel(Tiles& tiles, const fb_linear_args& args, const TileRows& x, int64_t index, Range blocks, Work& work) {
+  static void run_panel(Tiles& tiles, const fb_linear_args& args, const TileRows& x, int64_t index,
+                        Range blocks, Work& work) {
     const DecodedPanel<S> panel(args, index);
     GroupParts parts;
     panel.packed.load(0, parts);
@@ -180,7 +192,8 @@ struct ChannelTiles {
     }
   }
 
-  static void run(const fb_linear_args& args, const TileRows& x, const Panels& panels, Range own, Range blocks, const fb_worker& worker) {
+  static void run(const fb_linear_args& args, const TileRows& x, const Panels& panels, Range own,
+                  Range blocks, const fb_worker& worker) {
     Work& work = *static_cast<Work*>(worker.scratch);
     Tiles tiles;
     tiles.configure(TileConfig::full());

@@ -38,12 +38,12 @@ struct Rows {
   FB_INLINE int64_t steps() const { return ceil_div(k, kTileK); }
   // 64 more: rows a power of two apart would share a set of the cache
   FB_INLINE int64_t row_bytes() const { return aligned64(k * int64_t{sizeof(Code)}) + 64; }
-  FB_INLINE int64_t code_bytes() const {
-    return tiled ? padded * steps() * kTileK : padded * row_bytes();
-  }
+  FB_INLINE int64_t code_bytes() const { return tiled ? padded * steps() * kTileK : padded * row_bytes(); }
   FB_INLINE Code* codes(int64_t row, int64_t at) const {
     if constexpr (tiled)
-      return reinterpret_cast<Code*>(base + ((row / kBlockRows * steps() + at / kTileK) * kBlockRows + row % kBlockRows) * kTileK + at % kTileK);
+      return reinterpret_cast<Code*>(
+          base + ((row / kBlockRows * steps() + at / kTileK) * kBlockRows + row % kBlockRows) * kTileK +
+          at % kTileK);
     else
       return reinterpret_cast<Code*>(base + row * row_bytes()) + at;
   }
@@ -101,7 +101,8 @@ FB_INLINE void quantize(const fb_linear_args& args, const X& to, const fb_worker
     const bool none = !(fit.scale > 0);  // zeros, or NaN: the scale alone says it
     to.scales()[row] = fit.scale;
     to.zeros()[row] = fit.zero;
-    const f32x16 scale = f32x16::broadcast(none ? 1.0f : fit.scale), zero = f32x16::broadcast(static_cast<float>(fit.zero));
+    const f32x16 scale = f32x16::broadcast(none ? 1.0f : fit.scale),
+                 zero = f32x16::broadcast(static_cast<float>(fit.zero));
     int64_t block = 0;
     for (int64_t group = 0; group < to.groups; ++group) {
       const int64_t end = group + 1 == to.groups ? blocks : (group + 1) << shift;
@@ -115,7 +116,8 @@ FB_INLINE void quantize(const fb_linear_args& args, const X& to, const fb_worker
         sum = sum + a + b;
       }
       // below 2^23: exact in f32
-      to.sums(group)[row] = static_cast<int32_t>(reduce_add(to_f32(sum))) - fit.zero * static_cast<int32_t>(count);
+      to.sums(group)[row] =
+          static_cast<int32_t>(reduce_add(to_f32(sum))) - fit.zero * static_cast<int32_t>(count);
     }
   }
 }

@@ -18,7 +18,8 @@ struct RowSum {
   FB_INLINE void add(int step, Code code, const X* x) {
     const __m256i products = _mm256_maddubs_epi16(code.v, broadcast_step(x, step));
     pairs = step % kChain == 0 ? products : _mm256_add_epi16(pairs, products);
-    if (step % kChain == kChain - 1) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    if (step % kChain == kChain - 1)
+      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
   FB_INLINE Words total() const { return {sum}; }
 };
@@ -51,10 +52,13 @@ struct RowSum<8> {
 constexpr int kMostRows = 4;
 constexpr int vectors_of(int rows) { return rows == 1 ? 4 : rows == 2 ? 2 : 1; }
 
-FB_INLINE void store_codes(int8_t* out, i32x16 a, i32x16 b, const uint8_t* order) { store_bytes(out, a, b, order); }
+FB_INLINE void store_codes(int8_t* out, i32x16 a, i32x16 b, const uint8_t* order) {
+  store_bytes(out, a, b, order);
+}
 FB_INLINE void store_codes(int16_t* out, i32x16 a, i32x16 b, const uint8_t*) {
   const auto store = [](int16_t* to, i32x16 v) FB_INLINE_LAMBDA {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(_mm256_packs_epi32(v.lo, v.hi), 0xd8));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                        _mm256_permute4x64_epi64(_mm256_packs_epi32(v.lo, v.hi), 0xd8));
   };
   store(out, a), store(out + 16, b);
 }

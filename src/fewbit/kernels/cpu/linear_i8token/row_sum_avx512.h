@@ -20,7 +20,9 @@ struct RowSum {
 constexpr int kMostRows = 16;  // that meet one vector of codes
 constexpr int vectors_of(int rows) { return rows <= 8 ? 2 : 1; }
 
-FB_INLINE void store_codes(int8_t* out, i32x16 a, i32x16 b, const uint8_t* order) { store_bytes(out, a, b, order); }
+FB_INLINE void store_codes(int8_t* out, i32x16 a, i32x16 b, const uint8_t* order) {
+  store_bytes(out, a, b, order);
+}
 FB_INLINE Words multiply_low(Words a, Words b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 
 }  // namespace fb::FB_ISA

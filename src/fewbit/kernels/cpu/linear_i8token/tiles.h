@@ -36,6 +36,6 @@ inline int64_t tile_workspace_bytes(const void* pointer, int64_t max_rows) {
 
 }  // namespace fb::FB_ISA
 
-#define FB_LINEAR_I8TOKEN_TILES(scheme, codes, isa)                                                   \
+#define FB_LINEAR_I8TOKEN_TILES(scheme, codes, isa)                                                       \
   FB_KERNEL(FB_PASTE(linear, FB_PASTE(scheme, FB_PASTE(i8token_n32parts, isa))), 2, tile_workspace_bytes, \
             run_linear_i8token_tiles<fb::FB_ISA::codes>)
