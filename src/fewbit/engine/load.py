@@ -10,6 +10,7 @@ from fewbit.config import EngineConfig, ModelConfig, format_bytes
 from fewbit.engine.host import EngineThread
 from fewbit.engine.messages import Limits
 from fewbit.engine.runner import Runner
+from fewbit.engine.self_check import TEXT, check_model
 from fewbit.engine.sequence import pages_for
 from fewbit.engine.size import Size, size_cache
 from fewbit.formats.checkpoint import Checkpoint
@@ -41,7 +42,7 @@ class Loaded:
 
 
 def load(path: Path, model: ModelConfig, config: EngineConfig, progress: Progress | None = None) -> Loaded:
-    """Everything that can be refused is refused before weights are read."""
+    """Everything that can be refused is refused before weights are read; what is loaded answers a short text before it serves."""
     if model.backend == "reference" and not model.allow_reference:
         raise FewbitError(
             "the reference backend is slow and meant for comparison; add --allow-reference to use it"
@@ -80,6 +81,7 @@ def load(path: Path, model: ModelConfig, config: EngineConfig, progress: Progres
         pages=capacity.pages,
         max_pages_per_sequence=capacity.max_pages_per_sequence,
     )
+    check_model(runner, tokenizer.encode(TEXT), size.context_tokens, tokenizer.eos_ids, path)
     limits = Limits(
         max_context_tokens=size.context_tokens,
         max_sequences=config.max_sequences,
