@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fewbit.formats.files import CheckedFile
-from fewbit.formats.folder.safetensors import read_header
-from fewbit.formats.folder.writer import DiskArray, safetensors_bytes
+from fewbit.formats.folder.writer import DiskArray
+from tests.formats.edits import Edit as Alter
+from tests.formats.edits import drop, rename, tensors
 
-Alter = Callable[[Path], None]
+__all__ = ["Alter", "beside", "drop", "keys", "put", "rename", "tensors"]
 
 
 def keys(file: str = "config.json", inside: str = "quantization_config", **changes: Any) -> Alter:
@@ -27,20 +26,6 @@ def keys(file: str = "config.json", inside: str = "quantization_config", **chang
     return act
 
 
-def tensors(change: Callable[[dict[str, DiskArray]], Any]) -> Alter:
-    """The tensors of model.safetensors by name, changed in place."""
-
-    def act(folder: Path) -> None:
-        path = folder / "model.safetensors"
-        file = CheckedFile(path)
-        held = {name: DiskArray(t.kind, t.whole().reshape(t.shape)) for name, t in read_header(file).items()}
-        file.close()
-        change(held)
-        path.write_bytes(safetensors_bytes(held))
-
-    return act
-
-
 def beside(folder: Path, leaf: str, kind: str, array: Any) -> None:
     """`leaf` put into every module that has a `weight_scale`."""
 
@@ -49,14 +34,6 @@ def beside(folder: Path, leaf: str, kind: str, array: Any) -> None:
         held.update({f"{module}.{leaf}": DiskArray(kind, array) for module in modules})
 
     tensors(change)(folder)
-
-
-def drop(name: str) -> Alter:
-    return tensors(lambda held: held.pop(name))
-
-
-def rename(name: str, to: str) -> Alter:
-    return tensors(lambda held: held.update({to: held.pop(name)}))
 
 
 def put(name: str, kind: str, value: Any) -> Alter:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,23 @@ def tensors(change: Callable[[dict[str, DiskArray]], Any]) -> Edit:
         held = read_tensors(folder)
         change(held)
         _write(folder, held, _metadata(folder))
+
+    return act
+
+
+def renamed(prefixes: Mapping[str, str]) -> Edit:
+    """Tensors behind another prefix, in the header's metadata as well."""
+
+    def new(name: str) -> str:
+        old = next((p for p in prefixes if name.startswith(p)), None)
+        return name if old is None else prefixes[old] + name[len(old) :]
+
+    def inside(text: str) -> str:
+        return re.sub(r'(?<=")(' + "|".join(map(re.escape, prefixes)) + ")", lambda m: prefixes[m[1]], text)
+
+    def act(folder: Path) -> None:
+        held = {new(name): tensor for name, tensor in read_tensors(folder).items()}
+        _write(folder, held, {new(name): inside(text) for name, text in _metadata(folder).items()})
 
     return act
 

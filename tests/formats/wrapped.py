@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fewbit.formats.folder.writer import DiskArray
-from tests.formats.altered import tensors
+from tests.formats.edits import renamed, tensors
 
 INSIDE = {"model.": "language_model.model.", "lm_head.": "language_model.lm_head."}
 
@@ -20,15 +20,10 @@ def wrap(
     tower: Mapping[str, DiskArray] | None = None,
 ) -> Path:
     """`prefixes`: those of the text model to those in the wrapper. The declaration of a quantization stays at the top."""
-
-    def change(held: dict[str, DiskArray]) -> None:
-        for name in list(held):
-            old = next((p for p in prefixes if name.startswith(p)), None)
-            if old is not None:
-                held[prefixes[old] + name[len(old) :]] = held.pop(name)
-        held.update(tower or {})
-
-    tensors(change)(folder)
+    if prefixes:
+        renamed(prefixes)(folder)
+    if tower:
+        tensors(lambda held: held.update(tower))(folder)
     text: dict[str, Any] = json.loads((folder / "config.json").read_text())
     kept = {key: text.pop(key) for key in list(text) if key in ("quantization_config", "compression_config")}
     (folder / "config.json").write_text(json.dumps({"model_type": kind, "text_config": text, **kept}))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fewbit.formats.folder.config import Reader
 from fewbit.formats.folder.files import DESCRIPTION, Declaration, FolderFiles
 from fewbit.formats.folder.keys import Key
+from fewbit.formats.folder.resolve import split_name
 
 FLOAT, CACHE = "FLOAT", "C8"
 PLAIN = (FLOAT, "W16A16S")
@@ -30,7 +32,7 @@ HARMLESS = frozenset({"metadata"})
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """`kinds`: tensor name to FLOAT or a type. `group_size` 0: not said, the scales tell it."""
+    """`kinds`: tensor name in the weight files to FLOAT or a type. `group_size` 0: not said, the scales tell it."""
 
     where: str
     kinds: dict[str, str]
@@ -55,11 +57,26 @@ def read_description(files: FolderFiles) -> Description:
                 f"gives tensor {name!r} the type {str(kind)[:80]!r}, which is not supported (supported: "
                 f"{', '.join((*PLAIN, CACHE, *KINDS))})"
             )
-        if kind != FLOAT and name not in files.tensors:
+    said = dict(_of_tensors(reader, kinds, files))
+    held = set(said.values())
+    for name, kind in kinds.items():
+        if kind != FLOAT and name not in held:
             reader.fail(
-                f"gives tensor {name!r} the type {kind!r}, but no weight file holds it; it is incomplete"
+                f"gives tensor {name!r} the type {kind!r}, but no weight file holds it under that name or another that is known; "
+                "it is incomplete"
             )
+    return Description(declaration.where, {t: kinds[name] for t, name in said.items()}, values["group_size"])
+
+
+def _of_tensors(reader: Reader, kinds: dict[str, str], files: FolderFiles) -> Iterator[tuple[str, str]]:
+    """Each tensor's name in the weight files, and what the description calls it: the same, or another spelling of it."""
     for name, tensor in files.tensors.items():
-        if name not in kinds:
+        if name in kinds:
+            yield name, name
+            continue
+        module, leaf = split_name(name)
+        spellings = (f"{spelling}.{leaf}" for spelling in files.names.spellings(module))
+        found = next((spelling for spelling in spellings if spelling in kinds), None)
+        if found is None:
             reader.fail(f"does not know the tensor {tensor}; they do not belong together")
-    return Description(declaration.where, kinds, values["group_size"])
+        yield name, found
