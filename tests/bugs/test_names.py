@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fewbit.formats.auto_round import encode as auto_round
 from fewbit.formats.compressed_tensors import encode as compressed
 from fewbit.formats.folder.writer import DiskArray, as_disk, write_json, write_weights
 from fewbit.formats.modelslim import encode as modelslim
+from fewbit.formats.quark import encode as quark
 from fewbit.layers.merge import split_runs
 from fewbit.layers.spec import LinearSpec, TensorSpec
 from fewbit.loader import prepare
@@ -27,12 +30,14 @@ from tests.bugs.guard import guarded
 from tests.bugs.model import REFERENCE, assert_logits, assert_weights, spread, store, table, tiny_dense
 from tests.formats.altered import drop
 from tests.formats.plain.fixture import tiny_folder
+from tests.formats.quark.fixture import UINT4, tiny_quark
 from tests.formats.wrapped import wrap
 
 FP8 = Scheme(E4M3, CHANNEL, F32)
 NVFP4 = Scheme(E2M1, group(16), E4M3, global_scale=F32)
 INT4 = Scheme(I4, group(32), F16)
 INT8 = Scheme(I8, CHANNEL, F32)
+I4G32, I8G32 = Scheme(I4, group(32), F16), Scheme(I8, group(32), F16)
 
 
 def declared(*members: tuple[Scheme, list[str]], **more: Any) -> dict[str, Any]:
@@ -93,6 +98,40 @@ def test_a_module_that_fits_no_group_is_named_with_group_and_tensors(tmp_path: P
         and "config group 'group_1'" in text
     )
     assert "weight_packed, weight_global_scale" in text
+
+
+@guarded("fewbit.formats.auto_round.config:AutoRoundConfig.named", lambda self, module: None, "shape")
+def test_a_name_in_another_spelling_is_stronger_than_a_pattern(tmp_path: Path) -> None:
+    """The pattern is found in the file's own name, the exact name is that of the text class."""
+    down = "model.layers.0.mlp.down_proj"
+    settings = auto_round.settings_of(quantize(spread((64, 64)), I4G32))
+    config, weights = tiny_dense()
+
+    def of(name: str) -> Any:
+        scheme = I8G32 if name.startswith(down) else I4G32
+        return (scheme, lambda t: auto_round.encode(t, auto_round.settings_of(t))) if "proj" in name else None
+
+    rules = {r".*\.mlp\..*": {"bits": 4}, down: {"bits": 8}}
+    meant = store(tmp_path / "m", config, weights, of, auto_round.config_of(settings, extra_config=rules))
+    wrap(tmp_path / "m")
+    assert_weights(tmp_path / "m", meant)
+
+
+@guarded(
+    "fewbit.formats.quark.config:Settings.named",
+    lambda self, names: next((g for g in self.by_name if fnmatchcase(names[0], g)), ""),
+    "DID NOT RAISE",
+)
+def test_entries_that_differ_are_refused_whatever_spelling_each_is_in(tmp_path: Path) -> None:
+    down = "model.layers.0.mlp.down_proj"
+    entry = quark.config_of(UINT4)["global_quant_config"]
+    other = {**entry, "input_tensors": {"dtype": "int8", "qscheme": "per_tensor", "is_dynamic": True}}
+    rules = {"layer_quant_config": {"language_model.*": entry, down: other}}
+    wrap(tiny_quark(tmp_path / "m", keys=rules))
+    with pytest.raises(
+        CheckpointError, match=r"has 'language_model\.\*' and 'model\.layers\.0\.mlp\.down_proj' for"
+    ):
+        open_model(tmp_path / "m")
 
 
 # ---- leaves that are fused later

@@ -128,7 +128,7 @@ def _text_config(config: Mapping[str, Any], path: tuple[str, ...], kind: str) ->
         if not isinstance(text, Mapping):
             raise CheckpointError(
                 f"config.json: model type {kind!r} needs the object {'.'.join(path)!r} for its text model, found "
-                f"{key} = {str(text)[:80]!r}; the folder is incomplete"
+                f"{key} = {repr(text)[:80]}; the folder is incomplete"
             )
     return text
 

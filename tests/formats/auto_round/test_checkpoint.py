@@ -72,7 +72,7 @@ def test_a_name_beats_a_pattern_and_a_plain_name_is_none(tmp_path: Path) -> None
     found = config(tmp_path / "m", **rules)
 
     def bits(module: str) -> int:
-        return found.settings_of(found.rule_of(module)).bits
+        return found.settings_of(found.rule_of([module])).bits
 
     assert bits(DOWN) == 2
     assert bits(DOWN.replace("layers.0", "layers.1")) == 8

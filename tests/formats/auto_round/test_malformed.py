@@ -43,7 +43,7 @@ CASES: dict[str, tuple[Act, str]] = {
     "integers called NVFP4": (keys(packing_format=FLOATS, data_type="nv_fp", group_size=16), "has no tensor 'weight_packed'"),
     "a side file that differs": (side_file, "key 'bits' is 4, but"),
     "a rule with an unknown key": (keys(extra_config={"x": {"mystery": 1}}), "extra_config 'x': key 'mystery'"),
-    "a rule that is no object": (keys(extra_config={"x": 4}), "extra_config 'x': is '4', expected an object"),
+    "a rule that is no object": (keys(extra_config={"x": 4}), "extra_config 'x': is 4, expected an object"),
     "a rule that is no pattern": (keys(extra_config={"(": {}}), "extra_config '(': is no regular expression"),
     "a rule with bits 5": (keys(extra_config={"x": {"bits": 5}}), "extra_config 'x': says 5 bits"),
     "a rule of other bits": (keys(extra_config={".*down.*": {"bits": 8}}), f"tensor '{DOWN}.scales' (F16 [4, 64]), expected shape"),

@@ -33,7 +33,7 @@ CASES: dict[str, tuple[Alter, str]] = {
     "an unknown key of the weights": (params(mystery=1), "weight_quant_params: key 'mystery' is unknown"),
     "no settings": (keys(quant_config=...), "key 'quant_config' is absent"),
     "empty settings": (keys(quant_config={}), "key 'weight_quant_params' is absent"),
-    "settings that are none": (keys(quant_config={"mlp.down_proj": 4}), "quant_config 'mlp.down_proj': is '4', expected an object"),
+    "settings that are none": (keys(quant_config={"mlp.down_proj": 4}), "quant_config 'mlp.down_proj': is 4, expected an object"),
     "7 bits": (params(nbits=7), "key 'nbits' is 7, which is not supported"),
     "axis 2": (params(axis=2), "key 'axis' is 2, which is not supported"),
     "other bits": (params(nbits=8), "stores Settings(nbits=4, group_size=32"),

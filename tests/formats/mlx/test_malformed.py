@@ -50,7 +50,7 @@ CASES: dict[str, tuple[Edit, str]] = {
     "another group": (keys(group_size=64), "expected shape"),
     "other bits": (keys(bits=8), "expected shape"),
     "copies that differ": (edits.keys("quantization_config", bits=8), "key 'bits' differs from that of"),
-    "no object": (not_an_object, "key 'quantization' is '4', expected an object"),
+    "no object": (not_an_object, "key 'quantization' is 4, expected an object"),
     "an override with an unknown key": (keys(**{DOWN: {"mystery": 1}}), f"module '{DOWN}': key 'mystery'"),
     "an override with bits 7": (keys(**{DOWN: {"bits": 7}}), f"module '{DOWN}': key 'bits' is 7"),
     "an override that does not fit": (keys(**{DOWN: {"bits": 8, "group_size": 32}}), f"tensor '{DOWN}.scales' (BF16 [64, 4]), expected shape [64, 2]"),

@@ -73,7 +73,7 @@ def nan(array: np.ndarray) -> np.ndarray:
 CASES: dict[str, tuple[Act, str]] = {
     "an unknown key": (keys({"mystery": 1}), "key 'mystery' is unknown for the format modelslim"),
     "an unknown type": (keys({f"{DOWN}.weight": "W8A8_FLATQUANT"}), f"gives tensor '{DOWN}.weight' the type 'W8A8_FLATQUANT'"),
-    "a type that is no text": (keys({f"{DOWN}.weight": ["W8A8"]}), "the type \"['W8A8']\", which is not supported"),
+    "a type that is no text": (keys({f"{DOWN}.weight": ["W8A8"]}), "the type ['W8A8'], which is not supported"),
     "a quantized cache": (keys({"kv_quant_type": "C4"}), "key 'kv_quant_type' is 'C4', which is not supported"),
     "two descriptions": (twice, "is one of 2 descriptions"),
     "a tensor that is not described": (keys({"lm_head.weight": ...}), "does not know the tensor 'lm_head.weight'"),

@@ -18,7 +18,7 @@ BOTH = f"{AT}.gate_up_proj_blocks"
 
 CASES: dict[str, tuple[Alter, str]] = {
     "an unknown key": (keys(mystery=1), "key 'mystery' is unknown for the format mxfp4"),
-    "a list of numbers": (keys(modules_to_not_convert=[1]), "'modules_to_not_convert' is '[1]', expected a list of strings"),
+    "a list of numbers": (keys(modules_to_not_convert=[1]), "'modules_to_not_convert' is [1], expected a list of strings"),
     "skipped experts that are quantized": (keys(modules_to_not_convert=["*.experts"]), f"module '{AT}' is left unquantized by the entry '*.experts'"),
     "no scales": (drop(SCALES), f"module '{AT}' has no tensor 'down_proj_scales'"),
     "no blocks": (drop(BLOCKS), f"module '{AT}' has no tensor 'down_proj_blocks'"),

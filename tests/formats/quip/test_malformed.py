@@ -116,7 +116,7 @@ def test_fused_projections_of_another_model(tmp_path: Path) -> None:
     [
         ({"merge_suv": True}, "key 'merge_suv' is True, which is not supported"),
         ({"per_channel": True}, "key 'per_channel' is True, which is not supported"),
-        ({"opt_resid_scale": -1}, "key 'opt_resid_scale' is '-1', expected a finite number above 0"),
+        ({"opt_resid_scale": -1}, "key 'opt_resid_scale' is -1, expected a finite number above 0"),
         ({"codebook": "HI"}, "key 'codebook' is 'HI', which is not supported"),
         ({"codebook": "E8P12"}, "expected type I16"),
         ({"modules_to_not_convert": ["down_proj"]}, "left unquantized by modules_to_not_convert 'down_proj'"),

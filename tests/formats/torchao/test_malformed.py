@@ -52,7 +52,7 @@ CASES: dict[str, tuple[Edit, str]] = {
     "blocks that do not divide": (inner(block_size=[1, 48]), "expected whole blocks of [1, 48]"),
     "other blocks": (inner(block_size=[1, 64]), f"tensor '{SCALE}' (BF16 [64, 4]), expected shape [64, 2]"),
     "an unknown target": (inner(target_dtype={"_data": "int9"}), "'target_dtype' is 'int9'"),
-    "a target of no object": (inner(target_dtype=4), "'target_dtype' is '4', expected an object"),
+    "a target of no object": (inner(target_dtype=4), "'target_dtype' is 4, expected an object"),
     "codes beyond the target": (inner(target_dtype={"_data": "int2"}), f"tensor '{QDATA}' (I8 [64, 128]) has the code"),
     "plain, said to be packed": (put_metadata("lm_head.weight", '{"_type": "Int8Tensor"}'), "module 'lm_head' is plain, but"),
     "no scale": (drop(SCALE), f"module '{DOWN}' has no tensor '_weight_scale', which torchao's IntxUnpackedToInt8Tensor needs"),

@@ -38,11 +38,11 @@ def no_entry(folder: Path) -> None:
 CASES: dict[str, tuple[Alter, str]] = {
     "an unknown key": (keys(mystery=1), "key 'mystery' is unknown for the format vptq"),
     "an unknown key of a layer": (layer(mystery=1), "key 'mystery' is unknown for a layer of vptq"),
-    "an entry that is none": (keys(config_for_layers={AT: 1}), f"config_for_layers '{AT}': is '1', expected an object"),
+    "an entry that is none": (keys(config_for_layers={AT: 1}), f"config_for_layers '{AT}': is 1, expected an object"),
     "no entry": (no_entry, f"module '{AT}' is quantized (it has "),
     "indices that are not packed": (layer(is_indice_packed=False), "'is_indice_packed' is False, which is not supported"),
     "vectors along columns": (layer(vector_quant_dim="in"), "'vector_quant_dim' is 'in', which is not supported"),
-    "one length": (layer(vector_lens=[8]), "'vector_lens' is '[8]', expected two whole numbers"),
+    "one length": (layer(vector_lens=[8]), "'vector_lens' is [8], expected two whole numbers"),
     "centroids of no power of two": (layer(num_centroids=[6, 15]), "'num_centroids' is 15, expected a power of two"),
     "too many residual ones": (layer(num_res_centroids=[-1, 1 << 17]), "'num_res_centroids' is 131072, expected a power of two"),
     "outliers without vectors": (layer(vector_lens=[-1, 8]), "has outlier_size 8 and for outliers vector_lens -1"),

@@ -123,7 +123,7 @@ CASES: dict[str, tuple[Alter, str]] = {
     "a layer left out that is quantized": (keys(ignored_layers=["o_proj"]), "is left unquantized by the entry 'o_proj'"),
     "an unknown key of mixed layers": (mixed(mystery=1), "key 'mystery' is unknown for the format w4afp8"),
     "an unknown algorithm of a layer": (mixed(quantized_layers={"x": {"quant_algo": "BLOCK_INT8"}}), "quantized_layers 'x': key 'quant_algo' is 'BLOCK_INT8'"),
-    "a layer that is no object": (mixed(quantized_layers={"x": 4}), "quantized_layers 'x': is '4', expected an object"),
+    "a layer that is no object": (mixed(quantized_layers={"x": 4}), "quantized_layers 'x': is 4, expected an object"),
     "no scale": (drop(f"{EXPERT}.weight_scale_inv"), f"module '{EXPERT}' has no tensor 'weight_scale_inv'"),
     "no input scale": (drop(f"{EXPERT}.input_scale"), f"module '{EXPERT}' has no tensor 'input_scale'"),
     "a scale of another name": (rename(f"{EXPERT}.weight_scale_inv", f"{EXPERT}.weight_scale"), f"module '{EXPERT}' has no tensor 'weight_scale_inv'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,11 +87,20 @@ class AutoRoundConfig:
     settings: Settings
     rules: tuple[Rule, ...] = ()
 
-    def rule_of(self, module: str) -> Rule | None:
-        """The entry of exactly this name, else the first pattern that is found in it."""
-        exact = (rule for rule in self.rules if rule.text == module)
-        found = (rule for rule in self.rules if rule.pattern and rule.pattern.search(module))
-        return next(exact, None) or next(found, None)
+    def named(self, module: str) -> Rule | None:
+        """The entry of exactly this name."""
+        return next((rule for rule in self.rules if rule.text == module), None)
+
+    def matched(self, module: str) -> Rule | None:
+        """The first pattern that is found in the name."""
+        return next((rule for rule in self.rules if rule.pattern and rule.pattern.search(module)), None)
+
+    def rule_of(self, names: Sequence[str]) -> Rule | None:
+        """Of a module by all its names: an entry of exactly one of them, else a pattern."""
+        for find in (self.named, self.matched):
+            if found := next(filter(None, map(find, names)), None):
+                return found
+        return None
 
     def settings_of(self, rule: Rule | None) -> Settings:
         return replace(self.settings, **rule.changes) if rule else self.settings
@@ -134,7 +144,7 @@ def _group_size(reader: Reader, value: Any) -> tuple[int, tuple[int, int] | None
         isinstance(value, list) and len(value) == 2 and all(type(v) is int and 0 < v < 1 << 20 for v in value)
     )
     if not pair:
-        reader.fail(f"key 'group_size' is {str(value)[:80]!r}, expected a whole number, or two for blocks")
+        reader.fail(f"key 'group_size' is {repr(value)[:80]}, expected a whole number, or two for blocks")
     return 0, (value[0], value[1])
 
 
@@ -170,7 +180,7 @@ def _rule(reader: Reader, text: str, changes: Any, settings: Settings) -> Rule:
     where = f"{reader.where}: extra_config {text[:80]!r}"
     own = Reader(where, changes if isinstance(changes, dict) else {})
     if not isinstance(changes, dict):
-        own.fail(f"is {str(changes)[:80]!r}, expected an object of settings")
+        own.fail(f"is {repr(changes)[:80]}, expected an object of settings")
     values = own.all(OVERRIDES, HARMLESS | _OF_ACTIVATIONS, "extra_config")
     given = {key: value for key, value in values.items() if value is not None}
     if "group_size" in given:

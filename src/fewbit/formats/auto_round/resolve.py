@@ -33,7 +33,7 @@ class AutoRoundResolver:
         return split_name(name)
 
     def resolve(self, module: Module) -> Iterable[Claim]:
-        rule = module.rule(self.config.rule_of)
+        rule = self.config.rule_of((module.name, *module.spellings))
         settings = self.config.settings_of(rule)
         said = f"extra_config {rule.text!r}" if rule else "the config"
         if settings.bits >= PLAIN_BITS:

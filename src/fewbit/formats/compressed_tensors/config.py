@@ -125,7 +125,7 @@ def read_settings(files: FolderFiles) -> Settings:
 def _group(parent: Reader, name: str, group: Any, stored: str) -> Group:
     where = f"{parent.where}: config_groups: {name}"
     if not isinstance(group, dict):
-        parent.fail(f"config group {name!r} is {str(group)[:80]!r}, expected an object")
+        parent.fail(f"config group {name!r} is {repr(group)[:80]}, expected an object")
     values = Reader(where, group).all(GROUP, (), f"the format {METHOD}")
     weights, inputs, _ = (
         read_args(Reader(f"{where}: {key}", values[key])) if values[key] else None

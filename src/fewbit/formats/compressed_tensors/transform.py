@@ -65,7 +65,7 @@ def _transforms(where: str, name: str, group: Any) -> Iterator[Transform]:
     values = reader.all(SCHEME, HARMLESS, "transforms")
     entries = values["apply"]
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        reader.fail(f"key 'apply' is {str(entries)[:80]!r}, expected a list of objects")
+        reader.fail(f"key 'apply' is {repr(entries)[:80]}, expected a list of objects")
     for entry in entries:
         said = Reader(f"{reader.where}: apply", entry)
         args = said.all(APPLY, (), "transforms")

@@ -29,7 +29,7 @@ class Reader:
                 )
             return None if key.nullable and name in self.values else key.default
         if not _is(value, key.kind):
-            self.fail(f"key {name!r} is {str(value)[:80]!r}, expected {_EXPECTED[key.kind]}")
+            self.fail(f"key {name!r} is {repr(value)[:80]}, expected {_EXPECTED[key.kind]}")
         if key.only and value not in key.only:
             self.fail(
                 f"key {name!r} is {value!r}, which is not supported (supported: {', '.join(map(repr, key.only))})"

@@ -89,7 +89,7 @@ class FolderFiles:
             if value is None:
                 continue
             if not isinstance(value, dict):
-                raise CheckpointError(f"{where}: key {key!r} is {str(value)[:80]!r}, expected an object")
+                raise CheckpointError(f"{where}: key {key!r} is {repr(value)[:80]}, expected an object")
             found[key] = Declaration(key, f"{where}: {key}", value)
         return found
 

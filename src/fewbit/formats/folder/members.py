@@ -86,7 +86,7 @@ def _weight_map(index: Path) -> dict[str, str]:
         plain_name = isinstance(name, str) and name.endswith(".safetensors") and not name.startswith(".")
         if not plain_name or "/" in name or "\\" in name or "\0" in name:
             raise CheckpointError(
-                f"{index}: tensor {tensor!r} is said to lie in {str(name)[:80]!r}, expected the plain name of a "
+                f"{index}: tensor {tensor!r} is said to lie in {repr(name)[:80]}, expected the plain name of a "
                 ".safetensors file in the same folder"
             )
     return weight_map

@@ -116,7 +116,7 @@ def _as_list(value: Any, path: Path) -> list[int]:
     values = value if isinstance(value, list) else [] if value is None else [value]
     if not all(type(v) is int for v in values):
         raise CheckpointError(
-            f"{path.parent}: token ids are given as {str(value)[:80]!r}, expected whole numbers"
+            f"{path.parent}: token ids are given as {repr(value)[:80]}, expected whole numbers"
         )
     return [v for v in values if v >= 0]
 

@@ -79,6 +79,6 @@ def _block(reader: Reader, value: Any) -> tuple[int, int] | None:
         or not all(type(v) is int and 0 < v < 1 << 20 for v in value)
     ):
         reader.fail(
-            f"key 'weight_block_size' is {str(value)[:80]!r}, expected two numbers of rows and columns"
+            f"key 'weight_block_size' is {repr(value)[:80]}, expected two numbers of rows and columns"
         )
     return value[0], value[1]

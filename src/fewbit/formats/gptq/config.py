@@ -146,7 +146,7 @@ def _rule(reader: Reader, text: str, changes: Any, settings: Settings) -> Rule:
     where = f"{reader.where}: dynamic rule {text!r}"
     own = Reader(where, changes if isinstance(changes, dict) else {})
     if not isinstance(changes, dict):
-        own.fail(f"is {str(changes)[:80]!r}, expected an object of settings")
+        own.fail(f"is {repr(changes)[:80]}, expected an object of settings")
     if len(pattern) > MAX_PATTERN:
         own.fail(f"has {len(pattern)} characters, expected at most {MAX_PATTERN}")
     try:

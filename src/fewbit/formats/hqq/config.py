@@ -73,6 +73,6 @@ def read_config(files: FolderFiles) -> HqqConfig:
 def _settings(where: str, said: Any) -> Settings:
     outer = Reader(where, said if isinstance(said, dict) else {})
     if not isinstance(said, dict):
-        outer.fail(f"is {str(said)[:80]!r}, expected an object with {PARAMS}")
+        outer.fail(f"is {repr(said)[:80]}, expected an object with {PARAMS}")
     params = outer.all(PARTS, HARMLESS_PARTS, "the format hqq")[PARAMS]
     return Settings(**Reader(f"{where}: {PARAMS}", params).all(WEIGHT, HARMLESS_WEIGHT, "the format hqq"))

@@ -106,7 +106,7 @@ def _layers(reader: Reader, entries: dict[str, Any]) -> Iterator[tuple[str, Laye
     for name, entry in entries.items():
         own = Reader(f"{reader.where}: quantized_layers {name!r}", entry if isinstance(entry, dict) else {})
         if not isinstance(entry, dict):
-            own.fail(f"is {str(entry)[:80]!r}, expected an object")
+            own.fail(f"is {repr(entry)[:80]}, expected an object")
         values = own.all(LAYER_KEYS, (), "a quantized layer")
         yield name, _layer(own, values["quant_algo"].upper(), values["group_size"])
 

@@ -54,7 +54,7 @@ def read_description(files: FolderFiles) -> Description:
     for name, kind in kinds.items():
         if not isinstance(kind, str) or kind not in (*PLAIN, CACHE, *KINDS):
             reader.fail(
-                f"gives tensor {name!r} the type {str(kind)[:80]!r}, which is not supported (supported: "
+                f"gives tensor {name!r} the type {repr(kind)[:80]}, which is not supported (supported: "
                 f"{', '.join((*PLAIN, CACHE, *KINDS))})"
             )
     said = dict(_of_tensors(reader, kinds, files))

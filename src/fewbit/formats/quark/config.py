@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -66,19 +67,20 @@ class Settings:
         """The entry that leaves the module plain, "" for none."""
         return next((entry for entry in self.excluded if fnmatchcase(module, entry)), "")
 
-    def named(self, module: str) -> str:
-        """The glob of `by_name` that names the module, "" for none."""
-        found = [glob for glob in self.by_name if fnmatchcase(module, glob)]
+    def named(self, names: Iterable[str]) -> str:
+        """The glob of `by_name` that names the module under one of its names, "" for none."""
+        own = tuple(names)
+        found = [glob for glob in self.by_name if any(fnmatchcase(name, glob) for name in own)]
         for glob in found[1:]:
             if self.by_name[glob] != self.by_name[found[0]]:
                 Reader(self.where, {}).fail(
-                    f"layer_quant_config has {found[0]!r} and {glob!r} for the module {module!r}, which differ; expected one"
+                    f"layer_quant_config has {found[0]!r} and {glob!r} for the module {own[0]!r}, which differ; expected one"
                 )
         return found[0] if found else ""
 
     def spec_of(self, module: Module) -> tuple[LayerSpec | None, str]:
         """By name before type before all, and the rule that says so."""
-        if glob := module.rule(self.named):
+        if glob := self.named((module.name, *module.spellings)):
             return self.by_name[glob], f"layer_quant_config {glob!r}"
         kind = "Embedding" if module.name.endswith("embed_tokens") else "Linear"
         if kind in self.by_type:
@@ -117,7 +119,7 @@ def read_settings(files: FolderFiles) -> Settings:
 def _layer(where: str, value: Any) -> LayerSpec:
     reader = Reader(where, value if isinstance(value, dict) else {})
     if not isinstance(value, dict):
-        reader.fail(f"is {str(value)[:80]!r}, expected an object")
+        reader.fail(f"is {repr(value)[:80]}, expected an object")
     values = reader.all(LAYER_KEYS, (), "a layer of quark")
     if values["bias"] is not None:
         reader.fail("key 'bias' asks for a quantized bias, which is not supported (supported: null)")
@@ -135,5 +137,5 @@ def _check_algorithms(reader: Reader, value: Any) -> None:
         name = entry.get("name") if isinstance(entry, dict) else entry
         if name not in FOLDED:
             reader.fail(
-                f"key 'algo_config' names {str(name)[:80]!r}, which may change activations and is not supported (supported: {', '.join(FOLDED)})"
+                f"key 'algo_config' names {repr(name)[:80]}, which may change activations and is not supported (supported: {', '.join(FOLDED)})"
             )

@@ -52,7 +52,7 @@ def read_spec(where: str, value: Any) -> TensorSpec:
     specs = value if isinstance(value, list) else [value]
     readers = [Reader(where, spec if isinstance(spec, dict) else {}) for spec in specs]
     if not readers or len(readers) > 2 or not all(isinstance(spec, dict) for spec in specs):
-        Reader(where, {}).fail(f"is {str(value)[:80]!r}, expected a spec of one or two levels")
+        Reader(where, {}).fail(f"is {repr(value)[:80]}, expected a spec of one or two levels")
     first = _one(readers[0])
     if len(readers) == 2:
         second = _one(readers[1])

@@ -92,6 +92,6 @@ def _symmetric(data: Reader) -> bool:
         text = enum.all(_ENUM, (), "a setting of torchao")["_data"]
     if text not in ("SYMMETRIC", "ASYMMETRIC"):
         data.fail(
-            f"key 'mapping_type' is {str(text)[:80]!r}, which is not supported (supported: SYMMETRIC, ASYMMETRIC)"
+            f"key 'mapping_type' is {repr(text)[:80]}, which is not supported (supported: SYMMETRIC, ASYMMETRIC)"
         )
     return bool(text == "SYMMETRIC")

@@ -78,7 +78,7 @@ def _target(data: Reader, said: dict[str, Any]) -> DType:
     name = said.get("_data")
     if not isinstance(name, str) or name not in supported:
         data.fail(
-            f"key 'target_dtype' is {str(name)[:80]!r}, which is not supported (supported: {', '.join(supported)})"
+            f"key 'target_dtype' is {repr(name)[:80]}, which is not supported (supported: {', '.join(supported)})"
         )
     return dtype(supported[name])
 
@@ -92,7 +92,7 @@ def _layer(data: Reader, kwargs: dict[str, Any] | None, element: DType) -> Layer
     kind = said.get("_type") if isinstance(said, dict) else None
     if not isinstance(kind, str) or kind not in _GRANULARITIES:
         data.fail(
-            f"key 'act_quant_kwargs' has the granularity {str(kind)[:80]!r}, which is not supported (supported: "
+            f"key 'act_quant_kwargs' has the granularity {repr(kind)[:80]}, which is not supported (supported: "
             f"{', '.join(_GRANULARITIES)})"
         )
     return LayerQuant(input_quant=InputQuant(element, _GRANULARITIES[kind]))

@@ -101,7 +101,7 @@ def read_settings(files: FolderFiles) -> VptqConfig:
 def _layer(where: str, value: Any) -> Layer:
     reader = Reader(where, value if isinstance(value, dict) else {})
     if not isinstance(value, dict):
-        reader.fail(f"is {str(value)[:80]!r}, expected an object of settings")
+        reader.fail(f"is {repr(value)[:80]}, expected an object of settings")
     values = reader.all(LAYER, HARMLESS_LAYER, "a layer of vptq")
     rows, centroids, residual = (
         _pair(reader, key, values[key]) for key in ("vector_lens", "num_centroids", "num_res_centroids")
@@ -133,6 +133,6 @@ def _layer(where: str, value: Any) -> Layer:
 def _pair(reader: Reader, key: str, value: Any) -> tuple[int, int]:
     if not isinstance(value, list) or len(value) != 2 or not all(type(v) is int for v in value):
         reader.fail(
-            f"key {key!r} is {str(value)[:80]!r}, expected two whole numbers: of outliers and of all else"
+            f"key {key!r} is {repr(value)[:80]}, expected two whole numbers: of outliers and of all else"
         )
     return value[0], value[1]

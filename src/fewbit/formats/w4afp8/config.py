@@ -100,7 +100,7 @@ def read_settings(files: FolderFiles) -> Settings:
                 f"{reader.where}: quantized_layers {name!r}", entry if isinstance(entry, dict) else {}
             )
             if not isinstance(entry, dict):
-                own.fail(f"is {str(entry)[:80]!r}, expected an object")
+                own.fail(f"is {repr(entry)[:80]}, expected an object")
             own.all(LAYER, (), "a quantized layer")
     skipped = tuple(name for key in _SKIPS for name in values.get(key, ()) if name)
     return Settings(fp8.Settings(reader.where, (BLOCK[0], BLOCK[1]), skipped=skipped), values["group_size"])
