@@ -1,1 +1,2 @@
 #include "generic.h"
+#include "int8.h"

@@ -1,11 +1,12 @@
 // probe_read: every byte of the thread's share once a pass, 8 independent streams of loads per loop and nothing else.
 // probe_fma:  kChains independent fused multiply-adds a round, all in registers: enough to hide a latency of 5 cycles twice over.
-// probe_fill: writes the share, so that each thread's part lies in its own node's memory and is not the shared zero page.
+// probe_fill: writes random bytes into the share, so that each thread's part lies in its own node's memory.
 #pragma once
 #include <string.h>
 
 #include "core/kernel_entry.h"
 #include "probe.h"
+#include "random.h"
 #include "simd/f32x16.h"
 #include "simd/share.h"
 
@@ -21,7 +22,11 @@ constexpr int kChains = 6;  // of 16 lanes, two registers each with AVX2; 16 reg
 inline void probe_fill(const void* pointer, int32_t, const fb_worker* worker) {
   const fb_probe_args& a = *static_cast<const fb_probe_args*>(pointer);
   const Share share = share_of(a.bytes / 64, worker);
-  memset(a.data + share.begin * 64, 0x5a, static_cast<size_t>(share.end - share.begin) * 64);
+  Random random(static_cast<uint64_t>(worker->thread));
+  for (int64_t i = share.begin * 64; i < share.end * 64; i += 8) {
+    const uint64_t word = random.next();
+    memcpy(a.data + i, &word, 8);
+  }
 }
 
 inline void probe_read(const void* pointer, int32_t, const fb_worker* worker) {
@@ -39,8 +44,13 @@ inline void probe_read(const void* pointer, int32_t, const fb_worker* worker) {
 
 inline void probe_fma(const void* pointer, int32_t, const fb_worker* worker) {
   const fb_probe_args& a = *static_cast<const fb_probe_args*>(pointer);
-  const f32x16 factor = f32x16::broadcast(0.5f),
-               term = f32x16::broadcast(1.0f);  // converges to 2: no infinities
+  alignas(64) float factors[kLanes], terms[kLanes];
+  Random random(static_cast<uint64_t>(worker->thread));
+  for (int lane = 0; lane < kLanes; ++lane) {
+    factors[lane] = random.between(0.25f, 0.75f);  // so the sums stay below 8
+    terms[lane] = random.between(0.5f, 2.0f);
+  }
+  const f32x16 factor = f32x16::load(factors), term = f32x16::load(terms);
   f32x16 sums[kChains];
   for (f32x16& sum : sums) sum = term;
   for (int64_t round = 0; round < a.repeats; ++round)

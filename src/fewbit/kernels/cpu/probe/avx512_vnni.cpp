@@ -1,0 +1,1 @@
+#include "int8.h"
