@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fingerprint import fingerprint
 from benchmarks.load_cases import CASES, CHECKED_ROWS, Case, write
 from benchmarks.load_worker import digest
 from benchmarks.peers import ROOT, environment
 from benchmarks.report import print_table, write_csv
+from fewbit.platforms.fingerprint import fingerprint
 from fewbit.spec.scheme import QuantTensor
 
 COLUMNS = ("format", "scheme", "into", "MB", "GB/s", "least", "most", "peak / packed", "answer")

@@ -15,12 +15,12 @@ from statistics import median
 import numpy as np
 
 from benchmarks.assembly import Timed, assemble
-from benchmarks.fingerprint import fingerprint
 from benchmarks.report import print_table, write_csv
 from fewbit.kernels.backend import Runnable
 from fewbit.kernels.cpu import abi
 from fewbit.kernels.cpu.backend import CompiledPlan, CpuBackend
 from fewbit.kernels.ops.plan import Plan, Step
+from fewbit.platforms.fingerprint import fingerprint
 
 Key = tuple[str, str]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks import answers
-from benchmarks.fingerprint import fingerprint
 from benchmarks.process import Timing, Worker
 from benchmarks.report import print_table, write_csv
+from fewbit.platforms.fingerprint import fingerprint
 
 DECODE_TOKENS = 128
 PEER, OURS, OURS_8 = "llama.cpp", "fewbit", "fewbit, 8-bit activations"

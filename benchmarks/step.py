@@ -9,8 +9,8 @@ from statistics import median
 
 from benchmarks import answers
 from benchmarks.assembly import assemble
-from benchmarks.fingerprint import fingerprint
 from benchmarks.report import print_table, write_csv
+from fewbit.platforms.fingerprint import fingerprint
 
 LIMIT_US = 1000.0
 

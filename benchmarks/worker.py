@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from benchmarks.assembly import Assembly, assemble
-from benchmarks.fingerprint import library_build
 from fewbit import __version__
+from fewbit.platforms.fingerprint import library_build
 
 
 def generate(assembly: Assembly, prompt: list[int], tokens: int) -> dict[str, object]:

@@ -10,10 +10,11 @@ from fewbit.kernels.cpu.backend import CpuBackend
 from fewbit.layouts.n32parts.reference import pack, unpack
 from fewbit.platforms.x86.detect import detect
 from fewbit.registry.declare import PARTS
+from fewbit.schemes.named import named
 from fewbit.spec.dtype import BF16, F16, F32, I4, U4, U8
 from fewbit.spec.granularity import group
 from fewbit.spec.scheme import QuantTensor, Scheme
-from tests.matrix.named import named, random_tensor
+from tests.matrix.named import random_tensor
 
 NAMED = [(name, scale) for name, scales in PARTS.items() for scale in scales]
 

@@ -12,11 +12,12 @@ from fewbit.kernels.ops import CONTRACTS, REFERENCES
 from fewbit.kernels.ops.plan import Plan, Step
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.arrays import round_bf16
+from fewbit.schemes.named import named
 from fewbit.schemes.reference import dequantize
 from fewbit.spec.cell import KernelRow
 from fewbit.spec.dtype import BF16, F32, I32, DType
 from fewbit.spec.scheme import QuantTensor
-from tests.matrix.named import named, random_tensor
+from tests.matrix.named import random_tensor
 
 ELEMENTS: dict[str, DType] = {"float32": F32, "int32": I32, "uint16": BF16}
 CANARY = np.float32(

@@ -10,10 +10,10 @@ from fewbit.kernels.ops.gate import SILU, Gate
 from fewbit.kernels.ops.input_codes import InputCodes
 from fewbit.kernels.ops.rms_norm import normalized
 from fewbit.schemes import SCHEMES
+from fewbit.schemes.named import named
 from fewbit.schemes.reference import dequantize
 from fewbit.schemes.tolerance import linear_tolerance
 from fewbit.spec.cell import KernelRow
-from tests.matrix.named import named
 from tests.matrix.problem import CANARY, Problem, random_weight
 
 PANEL = 32  # rows of a panel of the layouts

@@ -17,6 +17,7 @@ COMMANDS = {
     "support": "Print the support matrix, or explain one cell of it.",
     "doctor": "Print what this machine provides: CPU, caches, limits, library, measured roofs.",
     "convert": "Write a checkpoint in another format, without loss or not at all.",
+    "bench": "Measure the speed of kernels on this machine, beside its roofs.",
     "eval": "Measure perplexity, and divergence from a reference, on a text file.",
 }
 

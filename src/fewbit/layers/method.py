@@ -69,7 +69,7 @@ def choose_linear(
         inputs = infos[run.weights[0].name].layer.input_quant
         asked = declared_activation(inputs, activations)
         for part, why in _served(run, selector, asked):
-            choice, note = _choose(", ".join(part.names), part.scheme, part.n, part.k, selector, asked)
+            choice, note = choose_matrix(", ".join(part.names), part.scheme, part.n, part.k, selector, asked)
             follows = inputs if asked == TOKENS and not note else None
             blocks.append(Block(part.weights, part.biases, part.scheme, part.n, part.k, choice, follows))
             notes += [note or declared_note(inputs, activations, choice)]
@@ -83,7 +83,7 @@ def _served(run: Run, selector: Selector, activations: str) -> Iterator[tuple[Ru
     """The run; its weights one by one, with the reason, where no kernel serves the scheme that they have together."""
     try:
         if run.scheme != run.own:
-            _choose("", run.scheme, run.n, run.k, selector, activations)
+            choose_matrix("", run.scheme, run.n, run.k, selector, activations)
         yield run, ""
     except RefusedError as refused:
         why = f"{run.leaves} stay apart: together they are {run.scheme}, and {refused.refusals[0]}"
@@ -98,9 +98,10 @@ def _refuse_demands(name: str, layer: LayerQuant) -> None:
         raise RefusedError(name, (Refusal("layer quantization", field, (), hint),))
 
 
-def _choose(
+def choose_matrix(
     subject: str, scheme: Scheme, n: int, k: int, selector: Selector, activations: str
 ) -> tuple[Choice, str]:
+    """The choice for a matrix [n, k], and a note where 8-bit activations were wished for and not had."""
     scale = _scale_type(scheme)
     if activations == TOKENS and selector.backend == "reference":
         activations = "16"  # the op's reference rounds as it is told, whatever the scheme
@@ -109,10 +110,10 @@ def _choose(
     if isinstance(answer, Choice):
         return answer, ""
     if activations == "8" and {refusal.axis for refusal in answer} & {"activations", "platform", "M", "k"}:
-        choice, _ = _choose(subject, scheme, n, k, selector, "16")
+        choice, _ = choose_matrix(subject, scheme, n, k, selector, "16")
         return choice, f"{scheme} keeps 16-bit activations: {answer[0]}"
     if activations == TOKENS:
-        choice, _ = _choose(subject, scheme, n, k, selector, "16")
+        choice, _ = choose_matrix(subject, scheme, n, k, selector, "16")
         return choice, f"{scheme} keeps 16-bit activations, though the checkpoint declares int8: {answer[0]}"
     raise RefusedError(subject, answer)
 

@@ -9,11 +9,12 @@ from fewbit import layouts
 from fewbit.layouts.n32parts.reference import pack
 from fewbit.registry.declare import PARTS
 from fewbit.schemes.arrays import round_bf16, widen_bf16
+from fewbit.schemes.named import named
 from fewbit.schemes.reference import dequantize
 from fewbit.spec.cell import KernelRow
 from tests.kernels.cpu.packed import aligned
 from tests.kernels.cpu.rows import assert_same_bits, need, rows_of, run
-from tests.matrix.named import named, random_tensor
+from tests.matrix.named import random_tensor
 
 CASES = [
     pytest.param(row, scale, id=f"{row.name}-{scale}")

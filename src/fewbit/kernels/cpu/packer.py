@@ -83,6 +83,19 @@ class PiecePacker:
                 self.memory[: self.head_bytes] = form_bytes(self.layout, self.k, piece.parts.get("codebook"))
                 self._headed = True
 
+    def repeat(self, rows: int) -> None:
+        """The first `rows` rows, whole panels that alone were written, again and again; what is left, less than `rows`, is the
+        caller's to write. Random weights of any size come about so at the speed of memory."""
+        if self.rows != rows or rows % self.layout.panel_n or not rows:
+            raise ValueError(f"{self.rows} rows were written, not {rows} in whole panels")
+        times, size = self.n // rows, rows // self.layout.panel_n * self.panel_bytes
+        body, filled = self.memory[self.head_bytes : self.head_bytes + times * size], size
+        while filled < body.size:
+            taken = min(filled, body.size - filled)
+            body[filled : filled + taken] = body[:taken]
+            filled += taken
+        self.rows = times * rows
+
     def finish(self) -> PackedTensor:
         if self.rows != self.n:
             raise ValueError(f"packed {self.rows} of {self.n} rows")

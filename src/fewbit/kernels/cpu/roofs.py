@@ -1,4 +1,5 @@
-"""Measured roofs of this machine: what no kernel can exceed. Runs the library's probes on the kernels' own pool, under 5 s.
+"""Measured roofs of this machine: what no kernel can exceed. Runs the library's probes on the kernels' own pool, on random data,
+under 5 s.
 
 Each figure is the best of a few runs of about a tenth of a second, since disturbances only ever slow a run down.
 """
@@ -19,10 +20,12 @@ from fewbit.spec.features import ISAS
 
 RUNS, SECONDS = 3, 0.1
 BARRIERS = 2000
+READ, FMA, DOT, BARRIER = "memory read", "f32 multiply-add", "int8 multiply-add", "barrier"
 VECTOR_ISAS = ("avx512", "avx2", "scalar")
 CHAINS = {"avx512": 12, "avx2": 6, "scalar": 6}  # kChains of probe/generic.h
+PRODUCT_OPS = {"avx512_vnni": 12 * 64 * 2, "avx2": 6 * 32 * 2}  # of a round: kProducts of probe/int8.h
 TILE_OPS = {"bf16": 16 * 16 * 32 * 2, "int8": 16 * 16 * 64 * 2}  # of one tile product
-TILES_PER_ROUND = 4
+TILES_PER_ROUND = {"tiles": 4, "tiles_l1": 32}  # of probe/amx.cpp
 
 
 class ProbeArgs(ctypes.Structure):
@@ -46,43 +49,59 @@ class Roof:
     how: str
 
 
-def measure(provides: frozenset[str]) -> Iterator[Roof]:
+def measure(provides: frozenset[str], probes: Probes | None = None) -> Iterator[Roof]:
     """The roofs of the features granted; the figures are those of all threads together."""
-    probe, isa = Probes(Pool()), next(isa for isa in VECTOR_ISAS if ISAS[isa].requires <= provides)
+    probe, isa = probes or Probes(Pool()), next(isa for isa in VECTOR_ISAS if ISAS[isa].requires <= provides)
     on = f"{probe.pool.threads} threads"
-    yield Roof("memory read", probe.read(isa), "GB/s", f"{isa}, {on}, {probe.buffer_bytes >> 20} MiB")
-    yield Roof(
-        "f32 multiply-add", probe.rate(f"probe_fma_{isa}", CHAINS[isa] * 32) / 1e9, "GFLOP/s", f"{isa}, {on}"
-    )
+    yield Roof(READ, probe.read(isa), "GB/s", f"{isa}, {on}, {probe.buffer_bytes >> 20} MiB")
+    rate = probe.rate(f"probe_fma_{isa}", CHAINS[isa] * 32) / 1e9
+    yield Roof(FMA, rate, "GFLOP/s", f"{isa}, {on}")
+    dot = next((isa for isa in PRODUCT_OPS if ISAS[isa].requires <= provides), None)
+    if dot:
+        rate = probe.rate(f"probe_int8_{dot}", PRODUCT_OPS[dot]) / 1e9
+        yield Roof(DOT, rate, "GOP/s", f"{dot}, {on}")
     if ISAS["amx"].requires <= provides:
         for kind, ops in TILE_OPS.items():
-            rate = probe.rate(f"probe_tiles_{kind}", TILES_PER_ROUND * ops) / 1e12
-            yield Roof(
-                f"amx {kind}",
-                rate,
-                "TFLOP/s" if kind == "bf16" else "TOP/s",
-                f"tile products in registers, {on}",
-            )
-    yield Roof("barrier", probe.barrier(), "µs", f"empty steps of a plan, {on}")
+            for where, tiles in TILES_PER_ROUND.items():
+                rate = probe.rate(f"probe_{where}_{kind}", tiles * ops) / 1e12
+                how = "in registers" if where == "tiles" else "of 2 x 2 tiles, operands in L1"
+                yield Roof(
+                    f"amx {kind}{' from L1' if where == 'tiles_l1' else ''}",
+                    rate,
+                    "TFLOP/s" if kind == "bf16" else "TOP/s",
+                    f"tile products {how}, {on}",
+                )
+    yield Roof(BARRIER, probe.barrier(), "µs", f"empty steps of a plan, {on}")
 
 
 class Probes:
-    def __init__(self, pool: Pool, topology: Topology | None = None) -> None:
+    """`least_bytes`: of what is read for the bandwidth, and to empty the caches."""
+
+    def __init__(self, pool: Pool, topology: Topology | None = None, least_bytes: int = 0) -> None:
         self.pool, self.lib = pool, library.load()
         topology = topology or read_topology()
         cache = sum(cache.size_bytes * cache.count for cache in topology.caches if cache.level >= 2)
         # beyond the caches several times over, and never a burden
         self.buffer_bytes = (
-            max(64 << 20, min(max(256 << 20, 4 * cache), 4 << 30, memory_available() // 4)) & -4096
+            max(64 << 20, min(max(256 << 20, 4 * cache, least_bytes), 4 << 30, memory_available() // 4))
+            & -4096
         )
-        self.sink = allocate(64 * pool.threads)
+        self.sink, self._data = allocate(64 * pool.threads), allocate(0)
 
     def read(self, isa: str) -> float:
         """GB/s."""
-        data = allocate(self.buffer_bytes)
-        self._time("probe_fill", 1, data.ctypes.data)
-        seconds = min(self._time(f"probe_read_{isa}", 1, data.ctypes.data) for _ in range(RUNS + 2))
+        seconds = min(self._read_once(isa) for _ in range(RUNS + 2))
         return self.buffer_bytes / seconds / 1e9
+
+    def evict(self) -> None:
+        """Read the whole buffer, so that no cache holds anything else."""
+        self._read_once("scalar")
+
+    def _read_once(self, isa: str) -> float:
+        if not self._data.size:
+            self._data = allocate(self.buffer_bytes)
+            self._time("probe_fill", 1, self._data.ctypes.data)
+        return self._time(f"probe_read_{isa}", 1, self._data.ctypes.data)
 
     def rate(self, name: str, ops_per_round: int) -> float:
         """Operations per second of all threads. Rounds are doubled until a run lasts long enough."""

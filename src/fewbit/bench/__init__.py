@@ -1,0 +1,1 @@
+"""What `fewbit bench` measures, beside the roofs of the machine that it runs on."""
