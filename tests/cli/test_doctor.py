@@ -59,7 +59,17 @@ def test_it_fits_the_terminal(fewbit_cli: Run, columns: str) -> None:
 def test_measured_roofs(fewbit_cli: Run) -> None:
     found = json.loads(fewbit_cli("doctor", "--measure", "--json").stdout)
     roofs = {roof["name"]: roof for roof in found["roofs"]}
-    assert {"memory read", "f32 multiply-add", "barrier"} <= roofs.keys()
+    features = set(found["features"])
+    expected = {"memory read", "f32 multiply-add", "barrier"}
+    expected |= {"int8 multiply-add"} if "avx2" in features else set()
+    expected |= (
+        {f"amx {kind}{l1}" for kind in ("bf16", "int8") for l1 in ("", " from L1")}
+        if "amx_tile" in features
+        else set()
+    )
+    assert expected == roofs.keys()
     assert 0.5 < roofs["memory read"]["value"] < 10_000  # GB/s
     assert 0.5 < roofs["f32 multiply-add"]["value"] < 1_000_000  # GFLOP/s
+    if "avx2" in features:  # twice as many products a cycle, at least in part
+        assert roofs["int8 multiply-add"]["value"] > roofs["f32 multiply-add"]["value"]
     assert 0 < roofs["barrier"]["value"] < 100_000  # µs

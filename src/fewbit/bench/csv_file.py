@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
 from pathlib import Path
 
 from fewbit.bench.linear import Report, Result
 
 
-def write(path: Path, report: Report, fingerprint: Mapping[str, str]) -> None:
+def write(path: Path, report: Report, fingerprint: dict[str, str]) -> None:
     lines = [columns(result, report) | fingerprint for result in report.results]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:

@@ -40,7 +40,7 @@ class Rotation:
         view(matrix.operands.rows)[0] = cell.m
         start = time.perf_counter()
         plan.run()
-        seconds = time.perf_counter() - start
+        seconds: float = time.perf_counter() - start
         self.read_bytes += matrix.window * matrix.bytes
         matrix.last_read[index] = self.read_bytes
         return seconds / matrix.window

@@ -35,7 +35,8 @@ def doctor(
     Parameters
     ----------
     measure
-        Measure read bandwidth, multiply-add and tile peaks and the cost of a barrier: about 3 seconds of all cores.
+        Measure read bandwidth, peaks of multiply-adds and of tiles (in registers, and with operands from L1), and the cost
+        of a barrier: about 3 seconds of all cores.
     as_json
         Print JSON.
     """
@@ -142,8 +143,11 @@ def _library(d: Diagnosis) -> Facts:
 
 
 def _as_json(d: Diagnosis, roofs: list[Roof]) -> dict[str, Any]:
+    from fewbit.platforms.fingerprint import fingerprint
+
     found, limits = d.detection, d.limits
     return {
+        "fingerprint": fingerprint() if found else None,
         "processor": d.model,
         "platform": found and found.platform.name,
         "features": found and sorted(found.platform.provides),

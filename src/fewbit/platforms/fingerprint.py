@@ -30,7 +30,7 @@ def fingerprint() -> dict[str, str]:
         "cores": str(len(topology.cores)),
         "cpu_quota": "none" if limits.cpu_quota is None else f"{limits.cpu_quota:g}",
         "features": " ".join(sorted(machine.provides)),
-        "kernel": python_platform.release(),
+        "linux": python_platform.release(),
         "python": python_platform.python_version(),
         "fewbit": __version__,
         "library": library_build(),
