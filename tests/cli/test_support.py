@@ -30,6 +30,7 @@ def test_narrowed_by_scheme_and_platform(fewbit_cli: Run) -> None:
     assert [(e["op"], e["activations"], e["scale_dtype"]) for e in entries] == [
         ("linear", "auto", "bf16"),
         ("linear", "8", "bf16"),
+        ("linear", "i8token", "bf16"),
         ("linear", "auto", "f16"),
         ("linear", "8", "f16"),
         ("embedding", "auto", "bf16"),
@@ -37,7 +38,7 @@ def test_narrowed_by_scheme_and_platform(fewbit_cli: Run) -> None:
         ("pack", "auto", "bf16"),
         ("pack", "auto", "f16"),
     ]
-    assert entries[2]["choice"] == {
+    assert entries[3]["choice"] == {
         "layout": "n32k32",
         "kernels": [{"m": [1, 1 << 30], "kernel": "linear_u4g32o_f32_n32k32_avx2"}],
     }

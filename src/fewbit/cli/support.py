@@ -102,7 +102,7 @@ def _narrow(scheme: str | None, op: str | None, activations: str | None) -> list
         raise SupportError(
             f"unknown scheme {scheme!r}; did you mean {', '.join(near)}? `fewbit support` lists them all"
         )
-    wanted = {None: ("auto", "8"), "16": ("auto",)}.get(activations, (activations,))
+    wanted = {None: ("auto", "8", "i8token"), "16": ("auto",)}.get(activations, (activations,))
     return [cell for cell in known if scheme in (None, cell.scheme) and cell.activation in wanted]
 
 
@@ -115,8 +115,8 @@ def _show_matrix(entries: list[Entry], platforms: list[Platform]) -> None:
             how = (
                 cell.phase
                 if cell.phase != "any"
-                else "8"
-                if cell.activation == "8"
+                else cell.activation
+                if cell.activation != "auto"
                 else "16"
                 if op == "linear"
                 else ""
@@ -129,7 +129,7 @@ def _show_matrix(entries: list[Entry], platforms: list[Platform]) -> None:
     out.print()
     out.print(facts((marked(state), f"{state}: {meaning}") for state, meaning in MEANINGS.items()))
     out.print(
-        "  for: bits of the activations, or the phase\n  amx≥9: from M = 9 rows of activations on",
+        "  for: bits of the activations (i8token: int8 as a checkpoint declares it), or the phase\n  amx≥9: from M = 9 rows of activations on",
         style="dim",
     )
 

@@ -26,7 +26,7 @@ class Entry:
 
 def cells(rows: Iterable[KernelRow]) -> tuple[Cell, ...]:
     """Ops x the schemes that any op of the kind declares x the scale types of each x what else the op's rows tell apart:
-    phases, and activations where 8 bits are an option.
+    phases, and activations where 8 bits are an option or a checkpoint may declare them.
     """
     rows = tuple(rows)
     found = []
@@ -37,10 +37,18 @@ def cells(rows: Iterable[KernelRow]) -> tuple[Cell, ...]:
         if any(row.phase != "any" for row in mine):
             phases = ("prefill", "decode")
         bits = ("auto", "8") if any(activation_bits(row.activation) == "8" for row in mine) else ("auto",)
+        declared = {
+            (row.scheme, scale): row.activation
+            for row in mine
+            if row.activation and activation_bits(row.activation) == row.activation
+            for scale in row.scale_dtypes
+        }
         for scheme in sorted({row.scheme for row in peers} - {ANY_SCHEME}, key=_scheme_order):
             scales = {dtype for row in peers if row.scheme == scheme for dtype in row.scale_dtypes} or {""}
-            for scale, activation, phase in itertools.product(sorted(scales), bits, phases):
-                found.append(Cell(op.name, scheme, scale, activation, phase))
+            for scale in sorted(scales):
+                named = declared.get((scheme, scale))
+                for activation, phase in itertools.product((*bits, named) if named else bits, phases):
+                    found.append(Cell(op.name, scheme, scale, activation, phase))
     return tuple(found)
 
 

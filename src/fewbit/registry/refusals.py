@@ -87,7 +87,9 @@ def activation(q: Question) -> Refusals:
     others = [r for r in q.table if r.op == q.cell.op and activation_bits(r.activation) == bits]
     instead = "8" if bits == "16" else "auto"
     hint = f"these schemes have {bits}-bit rows; for {q.cell.scheme or 'this'} type --activations {instead}"
-    return (Refusal("activations", f"{asked} for {q.subject}", _schemes(others), hint),)
+    return (
+        Refusal("activations", f"{asked} for {q.subject}", _nearest(q.cell.scheme, _schemes(others)), hint),
+    )
 
 
 def layout(q: Question) -> Refusals:

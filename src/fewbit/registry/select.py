@@ -37,7 +37,9 @@ def _scale_dtype(row: KernelRow, cell: Cell, _: Platform) -> bool:
 
 def _activation(row: KernelRow, cell: Cell, _: Platform) -> bool:
     bits = activation_bits(row.activation)
-    return not bits or cell.activation in (row.activation, "auto" if bits == "16" else "8", bits)
+    return (
+        not bits or cell.activation in (row.activation, bits) or (bits == "16" and cell.activation == "auto")
+    )
 
 
 def _backend(row: KernelRow, cell: Cell, _: Platform) -> bool:

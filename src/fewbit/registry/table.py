@@ -26,8 +26,8 @@ loads it by path, so that neither its package nor an array package nor the libra
 Names follow registry/grammar.py and are the ones that the library's fb_find takes: FB_KERNEL_ISA(linear_u4g32o_f32_n32k32, ...)
 in avx2.cpp is the row linear_u4g32o_f32_n32k32_avx2. Priorities follow the convention in spec/features.py. Of rows that could
 serve one cell and the same M, no two may have the same priority. f32 and bf16 rows compete (a cell's activations `auto` or
-`16`); i8g32 and i8token rows serve only cells that ask for activations `8`, or for
-them by name.
+`16`); i8g32 rows serve only cells that ask for activations `8`, i8token rows those that
+ask for them by name.
 """
 
 from __future__ import annotations
@@ -105,8 +105,17 @@ def overlap(a: KernelRow, b: KernelRow) -> bool:
 
 
 def activation_bits(activation: str) -> str:
-    """Which of the answers to --activations a row belongs to: `16` (f32 and bf16), `8`, or "" (no activation enters)."""
-    return "8" if activation.startswith("i8") else "16" if activation else ""
+    """Which of the answers to --activations a row belongs to: `16` (f32 and bf16), `8`, "" (no activation enters), or its own name
+    where a checkpoint must declare it (i8token: one scale a row costs several times the quality that groups cost)."""
+    return (
+        activation
+        if activation == "i8token"
+        else "8"
+        if activation.startswith("i8")
+        else "16"
+        if activation
+        else ""
+    )
 
 
 def _bounds_meet(a: KernelRow, b: KernelRow) -> bool:

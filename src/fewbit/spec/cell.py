@@ -65,7 +65,7 @@ class KernelRow:
 class Cell:
     """What a layer asks for. `sizes` holds the shape axes that constraints speak of.
 
-    activation     "auto" or "16" (f32 or bf16 rows, the platform's best), "8" (any 8-bit rows), or the activation of rows by name:
+    activation     "auto" or "16" (f32 or bf16 rows, the platform's best), "8" (i8g32 rows), or the activation of rows by name:
                    i8token where a checkpoint declares one scale a token
     layout         "" = any; of an op that reads what another packed (embedding, pack), that layout
     backend        "auto" = the platform's own; "reference" only on request

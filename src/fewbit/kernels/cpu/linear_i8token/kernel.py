@@ -1,4 +1,4 @@
-"""linear with 8-bit activations, one scale a row: what W8A8 and W4A8 checkpoints declare, and `--activations 8` on layout n32parts.
+"""linear with 8-bit activations, one scale a row: what W8A8 and W4A8 checkpoints declare.
 
 All rows of a scheme give the same bits: the integer sums are exact, and generic.h fixes the order of the rest.
 """
