@@ -42,6 +42,9 @@ DECLARED = {
     "ct-w8a8-int-static-asym": Expected(
         "logits", 0.001, 0.04, "activations int8 of a fixed scale and zero point, declared by the checkpoint"
     ),
+    "ascend-w8a8-dynamic": Expected(
+        "logits_tool", 0.002, 0.2, "activations int8 per token with a zero point, declared by the checkpoint"
+    ),
     "ascend-w8a8": Expected(
         "logits_tool",
         0.002,

@@ -35,7 +35,8 @@ class InputQuant:
         return bool(self.scale)
 
     def __str__(self) -> str:
-        return f"{self.codes}{self.granularity} {'static' if self.is_static else 'dynamic'}"
+        how = "static" if self.is_static else "dynamic" if self.symmetric else "dynamic asymmetric"
+        return f"{self.codes}{self.granularity} {how}"
 
 
 @dataclass(frozen=True, slots=True)

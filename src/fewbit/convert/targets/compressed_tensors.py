@@ -122,7 +122,7 @@ def input_args(inputs: InputQuant | None) -> dict[str, Any] | None:
     return {
         "num_bits": inputs.codes.bits, "type": "float" if inputs.codes.is_float else "int",
         "strategy": "tensor_group" if local else sharing, "group_size": group,
-        "symmetric": not inputs.zero_point, "dynamic": "local" if local else not static,
+        "symmetric": inputs.symmetric and not inputs.zero_point, "dynamic": "local" if local else not static,
     }  # fmt: skip
 
 

@@ -98,7 +98,7 @@ def input_spec(inputs: InputQuant | None) -> Any:
         raise ValueError(f"Quark cannot express inputs quantized as {inputs}")
     spec = {
         "dtype": ELEMENTS[inputs.codes], "qscheme": QSCHEMES[inputs.granularity.sharing],
-        "group_size": inputs.granularity.k if grouped else None, "symmetric": not inputs.zero_point,
+        "group_size": inputs.granularity.k if grouped else None, "symmetric": inputs.symmetric and not inputs.zero_point,
         "scale_format": "e8m0" if powers else "float32", "is_dynamic": not inputs.scale,
     }  # fmt: skip
     if not scaled:

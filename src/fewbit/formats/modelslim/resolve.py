@@ -22,9 +22,9 @@ from fewbit.spec.layer_quant import NO_LAYER_QUANT, InputQuant, LayerQuant
 
 FLOATS = ("F32", "F16", "BF16")
 CACHE_LEAVES = ("kv_cache_scale", "kv_cache_offset")
-INPUTS = {
-    "W8A8_DYNAMIC": InputQuant(I8, TOKEN),
-    "W4A8_DYNAMIC": InputQuant(I8, TOKEN),
+INPUTS = {  # the tool's own model quantizes int8 activations with a zero point, bit for bit so in its logits
+    "W8A8_DYNAMIC": InputQuant(I8, TOKEN, symmetric=False),
+    "W4A8_DYNAMIC": InputQuant(I8, TOKEN, symmetric=False),
     "W4A4_DYNAMIC": InputQuant(I4, TOKEN),
     "WFP8AFP8_DYNAMIC": InputQuant(E4M3, TOKEN),
     "W8A8_MXFP8": InputQuant(E4M3, group(32), scale_dtype=E8M0),

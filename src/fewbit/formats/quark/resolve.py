@@ -92,4 +92,5 @@ def _inputs(spec: TensorSpec, names: dict[str, str]) -> InputQuant | None:
     return InputQuant(
         INPUTS[spec.element], granularity, names.get("input_scale", ""), names.get("input_zero_point", ""),
         names.get("input_scale_2", ""), E8M0 if spec.powers else E4M3 if spec.scaled else None,
+        symmetric=spec.symmetric or not spec.dynamic,
     )  # fmt: skip

@@ -95,4 +95,6 @@ def _layer(data: Reader, kwargs: dict[str, Any] | None, element: DType) -> Layer
             f"key 'act_quant_kwargs' has the granularity {repr(kind)[:80]}, which is not supported (supported: "
             f"{', '.join(_GRANULARITIES)})"
         )
-    return LayerQuant(input_quant=InputQuant(element, _GRANULARITIES[kind]))
+    mapping = inner.get("mapping_type") if isinstance(inner, dict) else None
+    mapping = mapping.get("_data") if isinstance(mapping, dict) else mapping
+    return LayerQuant(InputQuant(element, _GRANULARITIES[kind], symmetric=mapping != "ASYMMETRIC"))
