@@ -288,7 +288,7 @@ def test_each_shard_is_looked_up_in_the_description(tmp_path: Path) -> None:
     assert_weights(tmp_path / "m", meant)
     infos = checkpoint.tensors
     at = "model.layers.0.linear_attn"
-    assert str(infos[f"{at}.in_proj_qkv.weight"].layer.input_quant) == "i8token dynamic", (
+    assert str(infos[f"{at}.in_proj_qkv.weight"].layer.input_quant) == "i8token dynamic asymmetric", (
         "'in_proj_qkv' lost its input"
     )
     spec = LinearSpec(
