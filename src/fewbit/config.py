@@ -19,8 +19,8 @@ class ModelConfig:
     Attributes
     ----------
     activations
-        Bits of the activations that enter a matrix product: 16 (or 32 where that is what the machine computes in)
-        unless 8 are asked for.
+        Bits of the activations that enter a matrix product: int8 where the checkpoint declares it, else 16 (or 32 where
+        that is what the machine computes in), unless 16 or 8 are asked for.
     backend
         Which kernels to use; reference means numpy, slow, and needs allow_reference.
     allow_reference

@@ -65,7 +65,7 @@ def inspect(
     concurrency
         Sequences at the same time.
     activations
-        Bits of the activations that enter a matrix product.
+        Bits of the activations that enter a matrix product; auto: int8 where the checkpoint declares it, else 16.
     backend
         Which kernels to use; reference means numpy, slow.
     as_json
