@@ -28,7 +28,7 @@ def main() -> int:
     load.add_argument(
         "--layers", type=int, default=3, help="of 218 million weights each, in the files it writes"
     )
-    load.add_argument("--only", default="", help="formats whose name has this in it")
+    load.add_argument("--only", nargs="+", default=[""], help="formats whose name has one of these in it")
     load.add_argument("--folder", type=Path, default=None, help="where the files are written, one at a time")
     load.add_argument("--model", default="", help="a checkpoint of one's own instead")
     load.add_argument("--threads", type=int, default=None)

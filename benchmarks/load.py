@@ -35,7 +35,9 @@ KEYS = (
 )  # fmt: skip
 
 
-def run(model: Path | None, threads: int, rounds: int, layers: int, only: str, folder: Path | None) -> int:
+def run(
+    model: Path | None, threads: int, rounds: int, layers: int, only: list[str], folder: Path | None
+) -> int:
     """Exit status 1 when rows came out other than they were written, or memory passed the bound. The CSV grows with each format."""
     facts, rows = fingerprint(), []
     for row in (
@@ -47,7 +49,9 @@ def run(model: Path | None, threads: int, rounds: int, layers: int, only: str, f
         print(f"{row['format']:36} {row['gb_per_s']:>6} GB/s", file=sys.stderr)
         wrote = write_csv("load", rows, facts)
     if not rows:
-        print(f"no format has {only!r} in its name; there are: {', '.join(case.name for case in CASES)}")
+        print(
+            f"no format has {' or '.join(map(repr, only))} in its name; there are: {', '.join(case.name for case in CASES)}"
+        )
         return 1
     title = f"Loading from the page cache, {threads} threads, medians of {rounds}; {facts['cpu']}, {facts['platform']}"
     print_table(title, COLUMNS, [[row[key] for key in KEYS] for row in rows])
@@ -56,10 +60,10 @@ def run(model: Path | None, threads: int, rounds: int, layers: int, only: str, f
 
 
 def _of_cases(
-    threads: int, rounds: int, layers: int, only: str, folder: Path | None
+    threads: int, rounds: int, layers: int, only: list[str], folder: Path | None
 ) -> Iterator[dict[str, str]]:
     """As many files as there are processors are written side by side, then loaded one after the other."""
-    numbers = [number for number, case in enumerate(CASES) if only in case.name]
+    numbers = [number for number, case in enumerate(CASES) if any(part in case.name for part in only)]
     together = os.cpu_count() or 1
     for start in range(0, len(numbers), together):
         batch = numbers[start : start + together]

@@ -28,7 +28,7 @@ from fewbit.layouts.n32k32.reference import unpack
 from fewbit.layouts.n32parts import layout as n32parts
 from fewbit.layouts.n32parts import reference as n32parts_reference
 from fewbit.loader import LoadedModel, load_model, prepare
-from fewbit.loader.pieces import cut, piece_bytes
+from fewbit.loader.pieces import MOST_THREADS, cut, piece_bytes
 from fewbit.loader.workers import each_done
 from fewbit.platforms.linux.heap import keeping_freed_memory
 from fewbit.platforms.x86.detect import detect
@@ -65,17 +65,18 @@ def anonymous_bytes() -> int:
 
 
 def decode_all(checkpoint: Checkpoint, backend: Backend) -> None:
+    threads = min(backend.threads, MOST_THREADS)
     matrices = [TensorSpec(t.name, t.shape) for t in checkpoint.tensors.values() if len(t.shape) == 2]
     blocks = [
         Block((m,), (None,), checkpoint.tensors[m.name].scheme, *m.shape, Choice("", ())) for m in matrices
     ]
-    rows = [piece.rows[0] for block in blocks for piece in cut(block, piece_bytes(backend.threads, 0))]
+    rows = [piece.rows[0] for block in blocks for piece in cut(block, piece_bytes(threads, 0))]
 
     def job(tensor: TensorSpec, start: int, stop: int) -> None:
         checkpoint.read(tensor.name, start, stop)
 
     with keeping_freed_memory():
-        for _ in each_done([partial(job, *each) for each in rows], backend.threads):
+        for _ in each_done([partial(job, *each) for each in rows], threads):
             pass
 
 
