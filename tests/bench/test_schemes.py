@@ -48,3 +48,10 @@ def test_other_names_are_refused_with_the_list() -> None:
         parse_schemes("mxfp4:f16")
     with pytest.raises(FewbitError, match="no kernel reads bf16 with scales f16; leave them out"):
         parse_schemes("bf16:f16")
+
+
+def test_w8a8_follows_the_activations_that_such_checkpoints_declare() -> None:
+    eight, plain = parse_schemes("w8a8,i8channel:f32")
+    assert (eight.scheme, eight.scale) == (plain.scheme, plain.scale)
+    assert [eight.activations(wanted) for wanted in ("auto", "8", "16")] == ["i8token", "i8token", "16"]
+    assert [plain.activations(wanted) for wanted in ("auto", "8", "16")] == ["auto", "8", "16"]

@@ -124,7 +124,12 @@ def choose(
                     refused.append(f"{asked.name} {shape}: K is no multiple of {scheme.block_k}")
                     continue
                 choice, note = choose_matrix(
-                    f"{asked.name} {shape}", scheme, shape.n, shape.k, backend.selector, wish.activations
+                    f"{asked.name} {shape}",
+                    scheme,
+                    shape.n,
+                    shape.k,
+                    backend.selector,
+                    asked.activations(wish.activations),
                 )
             except RefusedError as error:
                 refused.append(str(error))

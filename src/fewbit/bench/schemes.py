@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
+from fewbit.layers.declared import TOKENS
 from fewbit.registry.table import load_rows
 from fewbit.schemes import SCHEMES
 from fewbit.schemes.named import named
@@ -24,21 +25,30 @@ ALIASES = {
 }  # fmt: skip
 """A name that users know to <scheme>[:<type of its scales>]."""
 
+DECLARED = {"w8a8": TOKENS}
+"""Aliases of checkpoints that declare 8-bit activations, with the kind: what `--activations auto` then follows."""
+
 COMMON = (
     "bf16", "f16", "q4_0", "q4_1", "q5_0", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "w2a16-g64", "w3a16-g128",
     "w4a16-g32", "w4a16-g128", "awq", "mlx4", "w8a16", "w8a16-g128", "fp8", "fp8-channel", "fp8-block", "mxfp8",
-    "mxint8", "mxfp4", "nvfp4", "nf4",
+    "w8a8", "mxint8", "mxfp4", "nvfp4", "nf4",
 )  # fmt: skip
 """One of each kind that checkpoints come in: what `common` stands for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A scheme as it was asked for; `scale` names the type of its scales, "" where it has none."""
+    """A scheme as it was asked for; `scale` names the type of its scales, "" where it has none, `declared` the activations that
+    such checkpoints declare, "" where none."""
 
     name: str
     scheme: str
     scale: str
+    declared: str = ""
+
+    def activations(self, wanted: str) -> str:
+        """What a layer asks of the registry where the user wants "auto", "16" or "8"."""
+        return self.declared if self.declared and wanted != "16" else wanted
 
     def of(self, k: int) -> Scheme:
         """For weights of k columns."""
@@ -63,7 +73,7 @@ def parse_schemes(text: str) -> tuple[Asked, ...]:
     names: list[str] = []
     for name in (part.strip().lower() for part in text.split(",")):
         names += {"all": served(), "common": COMMON}.get(name, [name])
-    return tuple({(each.scheme, each.scale): each for each in map(_asked, names)}.values())
+    return tuple({replace(each, name=""): each for each in map(_asked, names)}.values())
 
 
 def _asked(name: str) -> Asked:
@@ -79,4 +89,4 @@ def _asked(name: str) -> Asked:
     if scale and scale not in scales:
         offered = f"type one of {', '.join(scales)}" if scales else "leave them out"
         raise FewbitError(f"--schemes {name!r}: no kernel reads {scheme} with scales {scale}; {offered}")
-    return Asked(name, scheme, scale)
+    return Asked(name, scheme, scale, DECLARED.get(base, ""))
