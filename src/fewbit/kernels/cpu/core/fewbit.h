@@ -88,7 +88,8 @@ typedef struct fb_linear_args {
   int32_t fold;              /* 1, or 2: rows are n/2 gates and their n/2 ups; n a multiple of 64 */
   float alpha, shift, limit; /* of gated() in simd/math.h, where fold is 2 */
   float eps;                 /* of the norm */
-  int32_t input_kind;        /* how rows of 8-bit activations a row at a time quantize x: linear_i8token/quantize.h */
+  int32_t
+      input_kind; /* how rows of 8-bit activations a row at a time quantize x: linear_i8token/quantize.h */
   float input_scale;
   int32_t input_zero, reserved;
 } fb_linear_args;
