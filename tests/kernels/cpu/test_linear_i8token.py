@@ -12,10 +12,11 @@ from fewbit.layouts import layout
 from fewbit.layouts.n32parts.reference import pack
 from fewbit.layouts.n32parts.rows import row_parts
 from fewbit.schemes.arrays import widen_bf16
+from fewbit.schemes.named import named
 from fewbit.spec.cell import KernelRow
 from fewbit.spec.scheme import QuantTensor
 from tests.kernels.cpu.rows import assert_same_bits, need, rows_of, run
-from tests.matrix.named import named, random_tensor
+from tests.matrix.named import random_tensor
 
 ROWS = rows_of("linear", activation="i8token")
 WHOLE = (
