@@ -55,11 +55,16 @@ def _result(problem: Problem, row: KernelRow, base: KernelRow | None, backend: A
     found = run(problem, row, backend)
     off = error(problem, found, problem.expected())
     fault = "" if off <= problem.allowed else f"error {off:.3g}, allowed {problem.allowed:.3g}"
-    if base and not fault:
+    if base and not fault and _takes(base, problem):
         fault = _first_difference(problem, found, run(problem, base, backend), base.name)
     if row.result_class and not fault and "rows" in problem.args and int(problem.args["rows"][0]) > 1:
         fault = _alone(problem, row, backend, found)
     return Result(problem.case, off, problem.allowed, fault)
+
+
+def _takes(row: KernelRow, problem: Problem) -> bool:
+    """Whether the row, too, norms as many rows as the problem has, if it has a norm."""
+    return problem.args.get("norm") is None or int(problem.args["rows"][0]) <= row.norm_rows
 
 
 def _alone(problem: Problem, row: KernelRow, backend: Any, found: dict[str, np.ndarray]) -> str:

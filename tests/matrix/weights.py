@@ -124,7 +124,8 @@ def _normed(row: KernelRow, counts: list[int], rng: np.random.Generator) -> Iter
     n, k = PANEL + 1, shapes(row)[-1][1]
     weight = random_weight(row, n, k, rng)
     dense, norm = dequantize(weight), (1 + rng.standard_normal(k) / 4).astype(np.float32)
-    for m in [count for count in counts if count <= row.norm_rows][:: len(ROWS) // 2]:
+    normed_counts = [count for count in counts if count <= row.norm_rows]
+    for m in {*normed_counts[:1], *normed_counts[-1:]}:  # the last, since norm_rows is the kernel's own bound
         x = rng.standard_normal((m + 1, k)).astype(np.float32) * 3
         args = {
             "x": x,

@@ -33,9 +33,20 @@ def test_honest_rounding_is_within(operands) -> None:
     for k in range(K):
         chain += x[:, k : k + 1] * weight[:, k]
     assert linear_tolerance(x, weight, "f32").check(chain, exact) == ""
-    in_bf16 = widen_bf16(round_bf16(x)) @ widen_bf16(round_bf16(weight)).T
-    assert linear_tolerance(x, weight, "bf16").check(in_bf16, exact) == ""
+    rounded = widen_bf16(round_bf16(x))
+    assert linear_tolerance(x, weight, "bf16").check(rounded @ weight.T, exact) == ""
+    both = rounded @ widen_bf16(round_bf16(weight)).T
+    assert linear_tolerance(x, weight, "bf16w").check(both, exact) == ""
     assert linear_tolerance(x, weight, "i8g32").check(in_eight_bits(x) @ weight.T, exact) == ""
+
+
+def test_roundings_that_all_go_one_way_are_within() -> None:
+    """Just below the middle of two bf16 numbers, at a power of two, where half a step is most."""
+    x, weight = (np.full((rows, K), 1 + 2.0**-8 - 2.0**-20, np.float32) for rows in (M, N))
+    exact, rounded = x.astype(np.float64) @ weight.T, np.full((M, N), float(K))
+    assert np.abs(linear_tolerance(x, weight, "bf16w").worst / (exact - rounded) - 1).max() < 0.02
+    assert (np.abs(exact - rounded) <= linear_tolerance(x, weight, "bf16w").worst).all()
+    assert (np.abs(exact - rounded) > linear_tolerance(x, weight, "bf16").worst).all()
 
 
 def test_a_coarser_kernel_is_outside(operands) -> None:

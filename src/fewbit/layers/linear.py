@@ -22,9 +22,6 @@ class LinearBlock:
     inputs: InputCodes = UNSAID
 
 
-PANEL = 32  # rows of a packed panel, which a fold cannot cut
-
-
 @dataclass(frozen=True, slots=True)
 class Linear:
     blocks: tuple[LinearBlock, ...]
@@ -36,7 +33,7 @@ class Linear:
     @property
     def folds(self) -> bool:
         """Whether a gate can be computed where the sums are: gate and up rows in one matrix, parted between two panels."""
-        return len(self.blocks) == 1 and self.n % (2 * PANEL) == 0
+        return len(self.blocks) == 1 and self.n % (2 * self.blocks[0].weight.layout.panel_n) == 0
 
     def record_normed(
         self,

@@ -4,11 +4,11 @@ Three roundings make the error; u = 2^-24 is the unit roundoff of f32, S = sum o
 
     accumulation   a chain of K fused multiply-adds in f32          |error| <= K u / (1 - K u) * S
                    (any order of summation has a chain no longer than K, so the bound holds for every kernel)
-    bf16w rows     x and w are rounded to bf16 (of bf16 rows only x is, and the bound need not know), relative error at most 2^-9 each (round to nearest, 8 bits):
-                   |error| <= (2^-8 + 2^-18) S.    Their products are exact in f32. The roundings are independent and of mean zero,
-                   uniform within half a step, so rms <= sqrt(2) * 2^-9 / sqrt(3) * R, about 2^-9.3 R. But where a row has few
-                   values (a code of 4 bits times few scales), each rounds alike everywhere and nothing averages: the share
-                   of w is then up to 2^-9 R, and sqrt(4/3) * 2^-9 R in all
+    bf16 rows      x is rounded to bf16, whose 8 bits make a relative error of at most 2^-8 (half a step, at a power of two):
+                   |error| <= 2^-8 S, and products are exact in f32. The roundings are of mean zero and uniform within half a
+                   step, so rms <= 2^-8 / sqrt(3) * R
+    bf16w rows     w is rounded as well: |error| <= (2^-7 + 2^-16) S, rms <= sqrt(2/3) * 2^-8 * R. A row with few values (codes of
+                   4 bits times few scales) rounds each alike everywhere, and up to sqrt(4/3) * 2^-8 * R: within the slack
     i8g32 rows     x is rounded to 127 steps of s = max|x| over its group of 32: |x - x'| <= s/254, so
                    |error| <= sum over k of s_k/254 |w|,  rms <= sqrt(sum over k of (s_k/127)^2 w^2 / 12).
                    Products and the sum over a group are whole numbers and exact; f32 adds up K/32 groups.
@@ -67,9 +67,10 @@ def linear_tolerance(x: Array, weight: Array, activation: str, terms: Array | No
     match activation:
         case "f32":
             return Tolerance(worst, rms)
-        case "bf16" | "bf16w":
-            share = 4 / 3 if activation == "bf16w" else 2 / 3
-            return Tolerance(worst + (2.0**-8 + 2.0**-18) * total, rms + np.sqrt(share) * 2.0**-9 * squares)
+        case "bf16":
+            return Tolerance(worst + 2.0**-8 * total, rms + np.sqrt(1 / 3) * 2.0**-8 * squares)
+        case "bf16w":
+            return Tolerance(worst + (2.0**-7 + 2.0**-16) * total, rms + np.sqrt(2 / 3) * 2.0**-8 * squares)
         case "i8g32" | "i8token":
             step = _group_steps(size, GROUP if activation == "i8g32" else k)
             step = step * (1 + 2.0**-16)  # the division by the step rounds in f32, up to 127 units of it

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from fewbit.kernels.ops.contract import ContractError
+from fewbit.kernels.ops.gate import SILU
 from fewbit.kernels.ops.plan import Plan
 from fewbit.kernels.ops.recorder import Ops
 from fewbit.kernels.selector import Selector
@@ -31,6 +37,33 @@ def record(platform: str, m: int, phase: Phase) -> Plan:
         buffer(32, 128), *cache, table, seqs, q_start, kv_len, buffer(32, 128), **HEADS, scale=1.0, window=0
     )
     return ops.plan()
+
+
+def linear(m: int, n: int = 64, **more: Any) -> Plan:
+    """On AVX2, whose rows norm up to five rows of activations."""
+    ops = Ops(Selector(known_platform("x86_avx2")), m)
+    choice = ops.selector.ask(Cell("linear", "u4g32o", "f16", sizes=(("n", n), ("k", 128))))
+    assert isinstance(choice, Choice)
+    there = layout(choice.layout, SCHEMES["u4g32o"])
+    weight = PackedTensor(there, n, 128, buffer(packed_bytes(there, n, 128), dtype=U8))
+    y = buffer(32, n // 2 if "gate" in more else n)
+    ops.linear(choice, buffer(32, 128), weight, y, buffer(1, dtype=I32), **more)
+    return ops.plan()
+
+
+def test_a_norm_holds_for_as_many_rows_as_the_kernel_norms() -> None:
+    norm = (buffer(128), 1e-5)
+    assert linear(5, norm=norm).m_range == (1, 5) and linear(5).m_range == (1, M_MAX)
+    with pytest.raises(ContractError, match="linear_u4g32o_f32_n32k32_avx2 norms no 6 rows"):
+        linear(6, norm=norm)
+
+
+def test_a_gate_takes_whole_panels_and_does_not_add() -> None:
+    assert linear(6, gate=SILU).m_range == (1, M_MAX)
+    with pytest.raises(ContractError, match="got 96 rows, accumulate False"):
+        linear(6, n=96, gate=SILU)
+    with pytest.raises(ContractError, match="got 64 rows, accumulate True"):
+        linear(6, gate=SILU, accumulate=True)
 
 
 def names(plan: Plan) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fewbit.kernels.ops import CONTRACTS
+from fewbit.kernels.ops.contract import ContractError
 from fewbit.kernels.ops.gate import SILU, Gate
 from fewbit.kernels.ops.input_codes import UNSAID, InputCodes
 from fewbit.kernels.ops.plan import Plan, Step
@@ -46,6 +47,13 @@ class Ops:
     ) -> None:
         """With `gate`, y takes what the gate makes of the two halves of the weight's rows. `norm`, weight and eps of the norm that x
         goes through first, is for a choice that `norms`."""
+        if norm and not self.norms(choice):
+            raise ContractError(f"linear: {choice.row_for(self.m).name} norms no {self.m} rows")
+        if gate and (accumulate or weight.n % (2 * weight.layout.panel_n)):
+            raise ContractError(
+                f"linear: a gate takes whole panels of {weight.layout.panel_n} rows twice, and does not add to y; got "
+                f"{weight.n} rows, accumulate {accumulate}"
+            )
         vector, eps = norm or (None, 0.0)
         args = {"x": x, "weight": weight, "bias": bias, "norm": vector, "eps": eps, "y": y, "rows": rows}
         args["accumulate"] = int(accumulate)
